@@ -1,0 +1,47 @@
+#pragma once
+
+// Devices: where the towers run. A number is always an index, as in "cpu:0" or "gpu:1".
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+enum class DeviceKind { cpu, gpu };
+
+/// One place that computes. CPU devices are the cores of one machine, each with its own threads.
+struct Device {
+  DeviceKind kind = DeviceKind::cpu;
+  int index = 0;
+  int threads = 1;  ///< intra-op threads; part of the mathematics, see docs/notes.md
+
+  std::string name() const;  ///< "cpu:0", "gpu:1"
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+/// What this machine offers to this process.
+struct Inventory {
+  int cores = 1;  ///< that this process may use: CPU affinity and cgroup quota count
+  int gpus = 0;   ///< that LibTorch sees, numbered after CUDA_VISIBLE_DEVICES
+};
+
+Inventory inventory();
+
+/// Every GPU; without one, a CPU device per core this process may use.
+std::vector<Device> all_devices();
+
+/// CPU devices 0 to `count` - 1. More than there are cores is allowed: they take turns.
+std::vector<Device> cpu_devices(int count, int threads = 1);
+
+/// Reads what people write: "auto"; "cpu" and "gpu" (all of them); "cpu:0-3", "gpu:0,2", "cuda:1",
+/// "/gpu:0", "/device:GPU:0", and lists such as "cpu:0,cpu:1". `threads` goes to CPU devices.
+/// Throws ConfigError for text it cannot read, a device named twice, or a GPU that is not there;
+/// the message lists what is there.
+std::vector<Device> parse_devices(std::string_view text, int threads = 1);
+std::vector<Device> parse_devices(std::string_view text, int threads, const Inventory& machine);
+
+/// One line when `devices` ask for more threads than there are cores, else empty.
+std::string oversubscription(const std::vector<Device>& devices, const Inventory& machine);
+
+}  // namespace lockstep

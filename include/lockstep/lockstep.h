@@ -1,0 +1,14 @@
+#pragma once
+
+// All of Lockstep's public headers. Start with mirrored.h.
+
+#include <lockstep/batch.h>      // IWYU pragma: export
+#include <lockstep/device.h>     // IWYU pragma: export
+#include <lockstep/error.h>      // IWYU pragma: export
+#include <lockstep/loss.h>       // IWYU pragma: export
+#include <lockstep/metrics.h>    // IWYU pragma: export
+#include <lockstep/mirrored.h>   // IWYU pragma: export
+#include <lockstep/optimizer.h>  // IWYU pragma: export
+#include <lockstep/report.h>     // IWYU pragma: export
+#include <lockstep/state.h>      // IWYU pragma: export
+#include <lockstep/verify.h>     // IWYU pragma: export

@@ -1,0 +1,33 @@
+#pragma once
+
+// Metrics are mergeable sums: each sample counts once, however the work was spread.
+
+#include <map>
+#include <string>
+
+namespace lockstep {
+
+/// A weighted mean that can be merged: {sum of values, sum of weights}.
+struct Mean {
+  double sum = 0;
+  double weight = 0;
+
+  double value() const { return sum / weight; }  ///< NaN when nothing was counted
+  Mean& operator+=(const Mean& other) {
+    sum += other.sum;
+    weight += other.weight;
+    return *this;
+  }
+};
+
+/// Means by name: {{"accuracy", {correct, rows}}, {"loss", {loss * rows, rows}}}.
+struct Metrics : std::map<std::string, Mean> {
+  using std::map<std::string, Mean>::map;
+
+  Metrics& operator+=(const Metrics& other) {
+    for (const auto& [name, mean] : other) (*this)[name] += mean;
+    return *this;
+  }
+};
+
+}  // namespace lockstep

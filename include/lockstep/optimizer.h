@@ -1,0 +1,91 @@
+#pragma once
+
+// Optimizers, as plain values. They update slices of the parameter arena: each slot exists once,
+// whatever the number of devices. Names, defaults and results are those of torch::optim.
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace lockstep {
+
+struct Sgd {
+  double lr = 1e-2;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;  ///< L2: added to the gradient
+};
+
+struct Adam {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;  ///< L2: added to the gradient
+};
+
+struct AdamW {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 1e-2;  ///< decoupled: shrinks the weights
+};
+
+struct Adagrad {
+  double lr = 1e-2;
+  double lr_decay = 0;
+  double epsilon = 1e-10;
+  double initial_accumulator = 0;
+  double weight_decay = 0;  ///< L2: added to the gradient
+};
+
+/// PyTorch's RMSprop by default; `tensorflow_rms_prop` sets the four things in which
+/// tf.train.RMSPropOptimizer differs.
+struct RmsProp {
+  double lr = 1e-2;
+  double decay = 0.99;  ///< of the mean square
+  double epsilon = 1e-8;
+  double momentum = 0;
+  bool centered = false;
+  double weight_decay = 0;              ///< L2: added to the gradient
+  bool epsilon_inside_root = false;     ///< sqrt(v + epsilon) instead of sqrt(v) + epsilon
+  bool rate_inside_momentum = false;    ///< the momentum slot holds steps, not gradients
+  double initial_mean_square = 0;
+};
+
+/// tf.train.RMSPropOptimizer(lr, decay, momentum, epsilon): epsilon inside the root, mean squares
+/// that start at one, learning rate inside the momentum slot.
+RmsProp tensorflow_rms_prop(double lr, double decay = 0.9, double momentum = 0,
+                            double epsilon = 1e-10);
+
+using Optimizer = std::variant<Sgd, Adam, AdamW, RmsProp, Adagrad>;
+
+/// A parameter group: what holds for parameters whose name matches `pattern`, in which * stands for
+/// any text: {"*.bias", .weight_decay = 0}. The first rule that matches counts; a rule that matches
+/// nothing is an error.
+struct ParameterRule {
+  std::string pattern;
+  double lr_factor = 1;
+  std::optional<double> weight_decay = std::nullopt;  ///< instead of the optimizer's
+};
+
+/// Gradient clipping. At most one of the two is set; 0 means off.
+struct Clip {
+  double global_norm = 0;     ///< of the averaged gradient, over all parameters
+  double per_shard_norm = 0;  ///< of each shard's own mean gradient before averaging, as the old
+                              ///< tower programs did
+};
+
+/// A moving average of the weights, updated after every step.
+struct MovingAverage {
+  double decay = 0.9999;
+  bool warm_up = false;  ///< min(decay, (1 + step) / (10 + step)), as TensorFlow with num_updates
+};
+
+/// The learning rate inside an optimizer, whichever it is.
+double learning_rate(const Optimizer& optimizer);
+void set_learning_rate(Optimizer& optimizer, double lr);
+
+}  // namespace lockstep

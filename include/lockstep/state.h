@@ -1,0 +1,26 @@
+#pragma once
+
+// The state of a training as named tensors: no device count anywhere in it.
+
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct NamedTensor {
+  std::string name;
+  torch::Tensor value;
+};
+
+/// Copies, on the CPU, under the model's own parameter names.
+struct State {
+  std::vector<NamedTensor> parameters;  ///< the trainable ones
+  std::vector<NamedTensor> slots;       ///< "fc.weight/exp_avg"
+  std::vector<NamedTensor> averages;    ///< moving averages, when there are
+  std::vector<NamedTensor> buffers;
+  std::vector<NamedTensor> gradients;  ///< averaged (and clipped) gradient of the last step
+};
+
+}  // namespace lockstep

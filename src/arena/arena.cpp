@@ -1,0 +1,95 @@
+#include "arena/arena.h"
+
+#include <lockstep/error.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <unordered_set>
+
+namespace lockstep::arena {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;  // bytes: a cache line, and the widest vector
+
+std::int64_t aligned(std::int64_t elements, torch::Dtype dtype) {
+  const auto step = kAlignment / static_cast<std::int64_t>(c10::elementSize(dtype));
+  return (elements + step - 1) / step * step;
+}
+
+/// The strides that keep the tensor's memory order where it is dense, else row-major ones.
+std::vector<std::int64_t> dense_strides(const torch::Tensor& tensor) {
+  if (tensor.is_non_overlapping_and_dense()) return tensor.strides().vec();
+  return torch::empty(tensor.sizes(), tensor.options().device(torch::kMeta)).strides().vec();
+}
+
+}  // namespace
+
+Inventory take_inventory(const torch::nn::Module& model) {
+  Inventory result;
+  std::unordered_set<const void*> seen;
+  const auto fresh = [&](const torch::Tensor& tensor) {
+    return tensor.defined() && seen.insert(tensor.unsafeGetTensorImpl()).second;
+  };
+  for (const auto& item : model.named_parameters()) {
+    if (!fresh(item.value())) continue;
+    (item.value().requires_grad() ? result.trainable : result.frozen)
+        .push_back({item.key(), item.value()});
+  }
+  for (const auto& item : model.named_buffers())
+    if (fresh(item.value())) result.buffers.push_back({item.key(), item.value()});
+  return result;
+}
+
+std::vector<Seat>::const_iterator Layout::seat_after(std::int64_t offset) const {
+  return std::partition_point(seats.begin(), seats.end(), [&](const Seat& seat) {
+    return seat.offset + seat.numel <= offset;
+  });
+}
+
+std::vector<Layout> layouts(const std::vector<Entry>& entries) {
+  std::vector<Layout> result;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const torch::Tensor& tensor = entries[i].tensor;
+    const auto dtype = tensor.scalar_type();
+    auto layout = std::find_if(result.begin(), result.end(),
+                               [&](const Layout& candidate) { return candidate.dtype == dtype; });
+    if (layout == result.end()) layout = result.insert(result.end(), {.dtype = dtype});
+    layout->seats.push_back({.name = entries[i].name,
+                             .entry = i,
+                             .offset = layout->size,
+                             .numel = tensor.numel(),
+                             .sizes = tensor.sizes().vec(),
+                             .strides = dense_strides(tensor)});
+    layout->size += aligned(tensor.numel(), dtype);
+  }
+  return result;
+}
+
+torch::Tensor allocate(const Layout& layout, torch::Device device) {
+  return torch::zeros({layout.size}, torch::dtype(layout.dtype).device(device));
+}
+
+torch::Tensor view(const torch::Tensor& flat, const Seat& seat, std::int64_t origin) {
+  return flat.as_strided(seat.sizes, seat.strides,
+                         flat.storage_offset() + seat.offset - origin);
+}
+
+void seat(torch::Tensor& tensor, const torch::Tensor& flat, const Seat& where) {
+  check(tensor.scalar_type() == flat.scalar_type() && tensor.sizes() == where.sizes,
+        "a tensor and its seat differ in dtype or sizes");
+  const torch::NoGradGuard no_grad;
+  tensor.set_data(view(flat, where));
+}
+
+bool is_seated(const torch::Tensor& tensor, const torch::Tensor& flat, const Seat& where) {
+  const auto* begin = static_cast<const std::byte*>(flat.const_data_ptr());
+  return tensor.const_data_ptr() == begin + where.offset * flat.element_size();
+}
+
+Slice slice_of(const Layout& layout, int tower, int towers) {
+  const std::int64_t blocks = layout.blocks();
+  const auto cut = [&](int t) { return std::min(blocks * t / towers * kBlock, layout.size); };
+  return {cut(tower), cut(tower + 1)};
+}
+
+}  // namespace lockstep::arena

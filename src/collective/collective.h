@@ -1,0 +1,67 @@
+#pragma once
+
+// How towers combine what each of them computed.
+//
+// All towers of a step call the same functions in the same order, each from its own thread; a call
+// returns when what it promises holds for its tower. What a tower passes in must stay as it is
+// until the tower's next call, and readable until every tower has left the step. Every function
+// throws Aborted once `abort` was called.
+
+#include <lockstep/report.h>
+#include <torch/torch.h>
+
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "arena/arena.h"
+
+namespace lockstep::collective {
+
+/// Another tower failed; not an error of this one.
+struct Aborted : std::runtime_error {
+  Aborted() : std::runtime_error("the step was ended by another tower") {}
+};
+
+/// The gradient sum of a subtree of shards that begins with shard `first`: a tensor for each
+/// trainable parameter, in the parameter's own memory order; undefined stands for zero.
+struct ShardSum {
+  int first = 0;
+  std::vector<torch::Tensor> gradients;
+};
+
+/// One tower's slice of one arena, and what `reduce` leaves there.
+struct GradientSlice {
+  const arena::Layout* layout = nullptr;
+  arena::Slice range;
+  torch::Tensor gradient;       ///< flat, range.size() elements, gaps zero
+  std::vector<double> squares;  ///< sum of squares of each block of the slice
+};
+
+class Collective {
+ public:
+  virtual ~Collective() = default;
+
+  /// Sums every tower's ShardSums over this tower's slices, in tree order, and divides by `divisor`.
+  virtual void reduce(int tower, std::span<const ShardSum> mine, double divisor,
+                      std::span<GradientSlice> slices) = 0;
+
+  /// Afterwards this tower sees the parameters that the others updated.
+  virtual void gather(int tower) = 0;
+
+  /// The sum of all towers' terms, added one by one in tower order: consecutive terms of one long
+  /// sum, so that it does not matter who brought which.
+  virtual double sum(int tower, std::span<const double> terms) = 0;
+
+  /// Ends the step: every call that waits, and every later one, throws Aborted. Any thread.
+  virtual void abort() noexcept = 0;
+  virtual bool aborted() const noexcept = 0;
+
+  /// Makes ready for the next step. When no tower is in a call.
+  virtual void reset() = 0;
+
+  /// How long this tower has waited for others, in all.
+  virtual Seconds waited(int tower) const = 0;
+};
+
+}  // namespace lockstep::collective

@@ -1,0 +1,124 @@
+#include "collective/kernels.h"
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+#include <lockstep/error.h>
+
+#include <string>
+#include <type_traits>
+
+// One clone a vector width, chosen when the program starts. This file is compiled with
+// -ffp-contract=off, so that all clones round alike. Sanitizers cannot start with clones.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(LOCKSTEP_SANITIZED)
+#define LOCKSTEP_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define LOCKSTEP_CLONES
+#endif
+#define LOCKSTEP_INLINE inline __attribute__((always_inline))
+
+namespace lockstep::collective {
+namespace {
+
+/// What arithmetic is done in: the type itself, or float for the 16-bit types.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <class T>
+LOCKSTEP_INLINE void add_loop(T* out, const T* a, const T* b, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i)
+    out[i] = static_cast<T>(static_cast<Wide<T>>(a[i]) + static_cast<Wide<T>>(b[i]));
+}
+
+/// Stores op(in) and sums the squares in eight lanes, which fixes the order of that sum.
+template <class T, class Op>
+LOCKSTEP_INLINE double map_loop(T* out, const T* in, std::int64_t n, Op op) {
+  constexpr int kLanes = 8;
+  double lanes[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const T value = static_cast<T>(op(static_cast<Wide<T>>(in[i + lane])));
+      if (out) out[i + lane] = value;
+      const auto wide = static_cast<double>(static_cast<Wide<T>>(value));
+      lanes[lane] += wide * wide;
+    }
+  for (int lane = 0; i < n; ++i, ++lane) {
+    const T value = static_cast<T>(op(static_cast<Wide<T>>(in[i])));
+    if (out) out[i] = value;
+    const auto wide = static_cast<double>(static_cast<Wide<T>>(value));
+    lanes[lane] += wide * wide;
+  }
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+#define LOCKSTEP_KERNELS(T)                                                              \
+  LOCKSTEP_CLONES void add_run(T* out, const T* a, const T* b, std::int64_t n) {         \
+    add_loop(out, a, b, n);                                                              \
+  }                                                                                      \
+  LOCKSTEP_CLONES double scale_run(T* out, const T* in, Wide<T> factor, std::int64_t n) { \
+    return map_loop(out, in, n, [factor](Wide<T> x) { return x * factor; });             \
+  }                                                                                      \
+  LOCKSTEP_CLONES double divide_run(T* out, const T* in, Wide<T> by, std::int64_t n) {   \
+    return map_loop(out, in, n, [by](Wide<T> x) { return x / by; });                     \
+  }                                                                                      \
+  LOCKSTEP_CLONES double squares_run(const T* in, std::int64_t n) {                      \
+    return map_loop(static_cast<T*>(nullptr), in, n, [](Wide<T> x) { return x; });       \
+  }
+
+LOCKSTEP_KERNELS(float)
+LOCKSTEP_KERNELS(double)
+LOCKSTEP_KERNELS(c10::BFloat16)
+LOCKSTEP_KERNELS(c10::Half)
+
+/// Calls f(T{}) with the C++ type of `dtype`.
+template <class F>
+auto with_type(c10::ScalarType dtype, F f) {
+  switch (dtype) {
+    case c10::kFloat:
+      return f(float{});
+    case c10::kDouble:
+      return f(double{});
+    case c10::kBFloat16:
+      return f(c10::BFloat16{});
+    case c10::kHalf:
+      return f(c10::Half{});
+    default:
+      throw ConfigError(std::string("parameters of type ") + c10::toString(dtype) +
+                        " cannot be trained; use float32, float64, bfloat16 or float16, or freeze "
+                        "them with requires_grad_(false).");
+  }
+}
+
+}  // namespace
+
+void add(c10::ScalarType dtype, void* out, const void* a, const void* b, std::int64_t n) {
+  with_type(dtype, [&]<class T>(T) {
+    add_run(static_cast<T*>(out), static_cast<const T*>(a), static_cast<const T*>(b), n);
+  });
+}
+
+double scale(c10::ScalarType dtype, void* out, const void* in, double factor, std::int64_t n) {
+  return with_type(dtype, [&]<class T>(T) {
+    return scale_run(static_cast<T*>(out), static_cast<const T*>(in),
+                     static_cast<Wide<T>>(factor), n);
+  });
+}
+
+double divide(c10::ScalarType dtype, void* out, const void* in, double divisor, std::int64_t n) {
+  return with_type(dtype, [&]<class T>(T) {
+    return divide_run(static_cast<T*>(out), static_cast<const T*>(in),
+                      static_cast<Wide<T>>(divisor), n);
+  });
+}
+
+double squares(c10::ScalarType dtype, const void* in, std::int64_t n) {
+  return with_type(dtype, [&]<class T>(T) { return squares_run(static_cast<const T*>(in), n); });
+}
+
+void require_trainable(c10::ScalarType dtype) {
+  with_type(dtype, [](auto) {});
+}
+
+}  // namespace lockstep::collective

@@ -1,0 +1,28 @@
+#pragma once
+
+// Elementwise loops over runs of gradients, each a single pass. Results do not depend on where a
+// run is cut, nor on the machine's vector width.
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+
+namespace lockstep::collective {
+
+/// out = a + b, `n` elements of `dtype`, rounded to it. `out` may be `a`.
+void add(c10::ScalarType dtype, void* out, const void* a, const void* b, std::int64_t n);
+
+/// out = in * factor, rounded to the dtype; returns the sum of the squares of `out` as double.
+/// `out` may be `in`.
+double scale(c10::ScalarType dtype, void* out, const void* in, double factor, std::int64_t n);
+
+/// out = in / divisor, likewise.
+double divide(c10::ScalarType dtype, void* out, const void* in, double divisor, std::int64_t n);
+
+/// Sum of squares as double: finite only if all elements are (and not enormous).
+double squares(c10::ScalarType dtype, const void* in, std::int64_t n);
+
+/// Throws ConfigError unless parameters of `dtype` can be trained: float32, float64, bfloat16, float16.
+void require_trainable(c10::ScalarType dtype);
+
+}  // namespace lockstep::collective

@@ -1,0 +1,87 @@
+#include <lockstep/error.h>
+#include <lockstep/idx.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+namespace lockstep {
+namespace {
+
+/// Reads a gzipped or plain file from start to end and knows where it is.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
+    if (!file_) throw IoError(path, "open", errno ? errno : ENOMEM);
+  }
+
+  void read(void* to, std::size_t bytes, const char* what) {
+    auto* out = static_cast<unsigned char*>(to);
+    while (bytes > 0) {
+      const auto piece = static_cast<unsigned>(std::min<std::size_t>(bytes, 1U << 30U));
+      const int got = gzread(file_.get(), out, piece);
+      if (got <= 0) throw CorruptFile(path_, offset_, what);
+      out += got;
+      offset_ += static_cast<std::uint64_t>(got);
+      bytes -= static_cast<std::size_t>(got);
+    }
+  }
+
+  void expect_end() {
+    unsigned char more = 0;
+    if (gzread(file_.get(), &more, 1) != 0) throw CorruptFile(path_, offset_, "the end of the file");
+  }
+
+  std::uint64_t offset() const { return offset_; }
+
+ private:
+  struct Close {
+    void operator()(gzFile file) const { gzclose(file); }
+  };
+
+  const std::string path_;
+  std::unique_ptr<gzFile_s, Close> file_;
+  std::uint64_t offset_ = 0;
+};
+
+}  // namespace
+
+torch::Tensor read_idx(const std::string& path) {
+  constexpr unsigned char kBytes = 0x08;
+  constexpr std::int64_t kMost = std::int64_t{1} << 34U;
+  Reader reader(path);
+  unsigned char magic[4] = {};
+  reader.read(magic, sizeof magic, "an IDX file's first four bytes");
+  if (magic[0] != 0 || magic[1] != 0 || magic[2] != kBytes || magic[3] < 1 || magic[3] > 4)
+    throw CorruptFile(path, 0, "an IDX file of bytes with one to four dimensions (0 0 8 n)");
+  std::vector<std::int64_t> sizes;
+  std::int64_t total = 1;
+  for (int i = 0; i < magic[3]; ++i) {
+    unsigned char size[4] = {};
+    reader.read(size, sizeof size, "the size of a dimension");
+    sizes.push_back(static_cast<std::int64_t>(size[0]) << 24U | size[1] << 16U | size[2] << 8U |
+                    size[3]);
+    if (sizes.back() != 0 && total > kMost / sizes.back())
+      throw CorruptFile(path, reader.offset() - 4, "dimensions of at most 16 GiB in all");
+    total *= sizes.back();
+  }
+  torch::Tensor result = torch::empty(sizes, torch::kUInt8);
+  reader.read(result.mutable_data_ptr(), static_cast<std::size_t>(total),
+              "as many bytes as the dimensions say");
+  reader.expect_end();
+  return result;
+}
+
+LabelledImages fashion_mnist(bool train, const std::string& folder) {
+  const std::string stem = folder + (train ? "/train" : "/t10k");
+  const std::string images_path = stem + "-images-idx3-ubyte.gz";
+  const std::string labels_path = stem + "-labels-idx1-ubyte.gz";
+  const torch::Tensor images = read_idx(images_path), labels = read_idx(labels_path);
+  if (images.dim() != 3) throw CorruptFile(images_path, 3, "three dimensions");
+  if (labels.dim() != 1 || labels.size(0) != images.size(0))
+    throw CorruptFile(labels_path, 4, std::to_string(images.size(0)) + " labels, one an image");
+  return {images.unsqueeze(1).to(torch::kFloat32).div_(255), labels.to(torch::kInt64)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+#include "device/tower_pool.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/GradMode.h>
+#include <lockstep/error.h>
+
+#include <utility>
+
+namespace lockstep::device {
+namespace {
+
+c10::Device torch_device(const Device& device) {
+  if (device.kind == DeviceKind::cpu) return c10::Device(c10::kCPU);
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device.index));
+}
+
+}  // namespace
+
+TowerPool::TowerPool(std::vector<Device> devices)
+    : devices_(std::move(devices)), errors_(devices_.size()) {
+  check(!devices_.empty(), "a tower pool needs a device");
+  // LibTorch gives threads to come the count that was set last: put the caller's back afterwards.
+  const int callers = at::get_num_threads();
+  for (int tower = 0; tower < size(); ++tower) threads_.emplace_back([this, tower] { serve(tower); });
+  run([this](int tower) { at::set_num_threads(device(tower).threads); });
+  at::set_num_threads(callers);
+}
+
+TowerPool::~TowerPool() {
+  const std::scoped_lock lock(mutex_);
+  closing_ = true;
+  started_.notify_all();
+}
+
+void TowerPool::run(const std::function<void(int tower)>& job) {
+  start(job);
+  finish();
+}
+
+void TowerPool::start(const std::function<void(int tower)>& job) {
+  const std::scoped_lock lock(mutex_);
+  check(running_ == 0, "a tower pool runs one job at a time");
+  job_ = &job;
+  running_ = size();
+  errors_.assign(devices_.size(), nullptr);
+  ++round_;
+  started_.notify_all();
+}
+
+void TowerPool::finish() {
+  std::unique_lock lock(mutex_);
+  finished_.wait(lock, [this] { return running_ == 0; });
+  const auto errors = std::move(errors_);
+  lock.unlock();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+void TowerPool::serve(int tower) {
+  const c10::DeviceGuard device_guard(torch_device(device(tower)));
+  const c10::AutoGradMode grad_mode(true);
+  for (std::uint64_t done = 0;; ++done) {
+    std::unique_lock lock(mutex_);
+    started_.wait(lock, [&] { return closing_ || round_ != done; });
+    if (closing_) return;
+    const auto& job = *job_;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      job(tower);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    errors_[static_cast<std::size_t>(tower)] = error;
+    if (--running_ == 0) finished_.notify_one();
+  }
+}
+
+}  // namespace lockstep::device

@@ -1,0 +1,51 @@
+#pragma once
+
+// The towers' threads: one a device, kept for the life of the pool.
+
+#include <lockstep/device.h>
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace lockstep::device {
+
+/// Runs a job on every tower's thread at once. Inside a job the thread is on its device, has its
+/// intra-op threads and grad mode on. Use from one thread at a time.
+class TowerPool {
+ public:
+  explicit TowerPool(std::vector<Device> devices);
+  ~TowerPool();
+
+  int size() const { return static_cast<int>(devices_.size()); }
+  const Device& device(int tower) const { return devices_[static_cast<std::size_t>(tower)]; }
+
+  /// Calls job(tower) on each tower's thread and returns when all are done. Rethrows the exception
+  /// of the lowest tower that has one.
+  void run(const std::function<void(int tower)>& job);
+
+  /// The two halves of `run`: between them the caller does something else. `job` must live on.
+  void start(const std::function<void(int tower)>& job);
+  void finish();
+
+ private:
+  void serve(int tower);
+
+  const std::vector<Device> devices_;
+
+  std::mutex mutex_;
+  std::condition_variable started_, finished_;
+  // Guarded by mutex_.
+  const std::function<void(int)>* job_ = nullptr;
+  std::uint64_t round_ = 0;
+  int running_ = 0;
+  bool closing_ = false;
+  std::vector<std::exception_ptr> errors_;
+
+  std::vector<std::jthread> threads_;  // last: the threads use what is above
+};
+
+}  // namespace lockstep::device

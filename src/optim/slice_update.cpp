@@ -1,0 +1,158 @@
+#include "optim/slice_update.h"
+
+#include <ATen/ops/_fused_adagrad.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+
+#include <algorithm>
+
+namespace lockstep::optim {
+namespace {
+
+/// Elements updated at a time and thread: a block of parameters, gradients and slots fits into a
+/// second-level cache.
+constexpr std::int64_t kUpdateBlock = 4 * arena::kBlock;
+
+struct SlotSpec {
+  const char* name;
+  double initial = 0;
+};
+
+std::vector<SlotSpec> slot_specs(const Sgd& sgd) {
+  if (sgd.momentum == 0) return {};
+  return {{"momentum"}};
+}
+
+std::vector<SlotSpec> slot_specs(const Adam&) { return {{"exp_avg"}, {"exp_avg_sq"}}; }
+std::vector<SlotSpec> slot_specs(const AdamW&) { return {{"exp_avg"}, {"exp_avg_sq"}}; }
+
+std::vector<SlotSpec> slot_specs(const RmsProp& rms) {
+  std::vector<SlotSpec> specs = {{"mean_square", rms.initial_mean_square}};
+  if (rms.centered) specs.push_back({"mean_gradient"});
+  if (rms.momentum > 0) specs.push_back({"momentum"});
+  return specs;
+}
+
+std::vector<SlotSpec> slot_specs(const Adagrad& adagrad) {
+  return {{"sum", adagrad.initial_accumulator}};
+}
+
+/// What the functions below update, in place.
+struct Target {
+  const torch::Tensor& p;
+  const torch::Tensor& g;
+  const std::vector<torch::Tensor>& slots;
+  double lr;
+  double weight_decay;
+  const torch::Tensor& number;  ///< of this update, from 1
+};
+
+void update(const Sgd& sgd, const Target& t) {
+  at::_fused_sgd_({t.p}, {t.g}, t.slots, t.weight_decay, sgd.momentum, t.lr, /*dampening=*/0,
+                  sgd.nesterov, /*maximize=*/false, /*is_first_step=*/false);
+}
+
+void update(const Adam& adam, const Target& t) {
+  at::_fused_adam_({t.p}, {t.g}, {t.slots[0]}, {t.slots[1]}, {}, {t.number}, t.lr, adam.beta1,
+                   adam.beta2, t.weight_decay, adam.epsilon, /*amsgrad=*/false,
+                   /*maximize=*/false);
+}
+
+void update(const AdamW& adam, const Target& t) {
+  at::_fused_adamw_({t.p}, {t.g}, {t.slots[0]}, {t.slots[1]}, {}, {t.number}, t.lr, adam.beta1,
+                    adam.beta2, t.weight_decay, adam.epsilon, /*amsgrad=*/false,
+                    /*maximize=*/false);
+}
+
+void update(const Adagrad& adagrad, const Target& t) {
+  at::_fused_adagrad_({t.p}, {t.g}, {t.slots[0]}, {t.number}, t.lr, adagrad.lr_decay,
+                      t.weight_decay, adagrad.epsilon, /*maximize=*/false);
+}
+
+/// LibTorch has no fused RMSprop.
+void update(const RmsProp& rms, const Target& t) {
+  const torch::Tensor g = t.weight_decay == 0 ? t.g : t.g.add(t.p, t.weight_decay);
+  const torch::Tensor& mean_square = t.slots[0];
+  mean_square.mul_(rms.decay).addcmul_(g, g, 1 - rms.decay);
+  torch::Tensor variance = mean_square;
+  if (rms.centered) {
+    t.slots[1].lerp_(g, 1 - rms.decay);
+    variance = mean_square.addcmul(t.slots[1], t.slots[1], -1);
+  }
+  const torch::Tensor root = rms.epsilon_inside_root ? variance.add(rms.epsilon).sqrt_()
+                                                     : variance.sqrt().add_(rms.epsilon);
+  if (rms.momentum == 0) {
+    t.p.addcdiv_(g, root, -t.lr);
+  } else {
+    const torch::Tensor& momentum = t.slots.back();
+    momentum.mul_(rms.momentum).addcdiv_(g, root, rms.rate_inside_momentum ? t.lr : 1);
+    t.p.sub_(momentum, rms.rate_inside_momentum ? 1 : t.lr);
+  }
+}
+
+}  // namespace
+
+SliceUpdate::SliceUpdate(const arena::Layout& layout, arena::Slice range, torch::Tensor parameters,
+                         torch::Tensor gradient, const Optimizer& optimizer,
+                         std::span<const ParameterRule> rules, bool averaged, int threads)
+    : range_(range), parameters_(std::move(parameters)), gradient_(std::move(gradient)) {
+  const torch::NoGradGuard no_grad;
+  for (const SlotSpec& spec :
+       std::visit([](const auto& kind) { return slot_specs(kind); }, optimizer))
+    slots_.push_back({spec.name, torch::full_like(parameters_, spec.initial)});
+  if (averaged) average_ = parameters_.clone();
+  cut_blocks(layout, optimizer, rules, kUpdateBlock * threads);
+}
+
+void SliceUpdate::cut_blocks(const arena::Layout& layout, const Optimizer& optimizer,
+                             std::span<const ParameterRule> rules, std::int64_t block_size) {
+  const auto end_of = [&](auto seat) {
+    return std::next(seat) == layout.seats.end() ? layout.size : std::next(seat)->offset;
+  };
+  std::int64_t begin = range_.begin;
+  for (auto seat = layout.seat_after(range_.begin); begin < range_.end;) {
+    // A run of neighbours with the same terms.
+    const Terms terms = terms_for(seat->name, optimizer, rules);
+    std::int64_t end = end_of(seat);
+    for (++seat; seat != layout.seats.end() && end < range_.end &&
+                 terms_for(seat->name, optimizer, rules) == terms;
+         ++seat)
+      end = end_of(seat);
+    end = std::min(end, range_.end);
+    for (; begin < end; begin += std::min(block_size, end - begin)) {
+      const auto cut = [&, n = std::min(block_size, end - begin)](const torch::Tensor& flat) {
+        return flat.defined() ? flat.narrow(0, begin - range_.begin, n) : flat;
+      };
+      Block& block = blocks_.emplace_back(
+          Block{terms, cut(parameters_), cut(gradient_), cut(average_), {}});
+      for (const Slot& slot : slots_) block.slots.push_back(cut(slot.value));
+    }
+  }
+}
+
+void SliceUpdate::apply(const Optimizer& optimizer, const Moment& moment) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor number = torch::full({}, static_cast<double>(moment.updates + 1));
+  const double lr = learning_rate(optimizer);
+  for (Block& block : blocks_) {
+    // Until the first update the caller may still have written the weights.
+    if (block.average.defined() && moment.updates == 0) block.average.copy_(block.parameter);
+    if (moment.clip_factor != 1) block.gradient.mul_(moment.clip_factor);
+    const Target target{block.parameter, block.gradient,          block.slots,
+                        lr * block.terms.lr_factor, block.terms.weight_decay, number};
+    std::visit([&](const auto& kind) { update(kind, target); }, optimizer);
+    if (block.average.defined()) block.average.lerp_(block.parameter, 1 - moment.average_keep);
+  }
+}
+
+void SliceUpdate::swap_average() {
+  const torch::NoGradGuard no_grad;
+  for (Block& block : blocks_) {
+    const torch::Tensor parameter = block.parameter.clone();
+    block.parameter.copy_(block.average);
+    block.average.copy_(parameter);
+  }
+}
+
+}  // namespace lockstep::optim

@@ -1,0 +1,65 @@
+#pragma once
+
+// The update of one slice: parameters, slots and moving average in one pass over memory.
+
+#include <lockstep/optimizer.h>
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "arena/arena.h"
+#include "optim/rules.h"
+
+namespace lockstep::optim {
+
+/// A slot of a slice: flat, as long as the slice. It exists nowhere else.
+struct Slot {
+  std::string name;  ///< "exp_avg"
+  torch::Tensor value;
+};
+
+/// What changes from update to update.
+struct Moment {
+  std::int64_t updates = 0;      ///< done before this one
+  double clip_factor = 1;        ///< the gradient is multiplied by it
+  double average_keep = 0;       ///< decay of the moving average in this update
+};
+
+/// Owns the slots of one tower's slice of one arena. Works in cache-sized blocks, so that the few
+/// operators an optimizer takes cost one pass over memory. All functions update in place.
+class SliceUpdate {
+ public:
+  /// `parameters` and `gradient` are the slice's part of their arenas. Slots start at their initial
+  /// values; the moving average, if wanted, at what the parameters are before the first update.
+  SliceUpdate(const arena::Layout& layout, arena::Slice range, torch::Tensor parameters,
+              torch::Tensor gradient, const Optimizer& optimizer,
+              std::span<const ParameterRule> rules, bool averaged, int threads);
+
+  void apply(const Optimizer& optimizer, const Moment& moment);
+
+  /// Exchanges parameters and moving average.
+  void swap_average();
+
+  arena::Slice range() const { return range_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+  const torch::Tensor& average() const { return average_; }  ///< undefined without one
+  const torch::Tensor& gradient() const { return gradient_; }
+
+ private:
+  struct Block {
+    Terms terms;
+    torch::Tensor parameter, gradient, average;
+    std::vector<torch::Tensor> slots;
+  };
+
+  void cut_blocks(const arena::Layout& layout, const Optimizer& optimizer,
+                  std::span<const ParameterRule> rules, std::int64_t block_size);
+
+  const arena::Slice range_;
+  torch::Tensor parameters_, gradient_, average_;
+  std::vector<Slot> slots_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace lockstep::optim

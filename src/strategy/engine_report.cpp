@@ -1,0 +1,67 @@
+#include <cmath>
+#include <limits>
+
+#include "strategy/engine.h"
+
+namespace lockstep::detail {
+
+using strategy::Stage;
+using strategy::Tower;
+
+StepReport Engine::report(const Outcome& outcome) {
+  StepReport result{.step = steps_,
+                    .applied = outcome.applied,
+                    .loss = outcome.loss,
+                    .weight = outcome.weight,
+                    .gradient_norm = outcome.norm,
+                    .clipped = outcome.clipped};
+  result.notes = notes();
+  for (Tower& tower : towers_) {
+    result.towers.push_back(report_of(tower));
+    result.rows += tower.rows;
+    tower.gradients.clear();
+  }
+  return result;
+}
+
+TowerReport Engine::report_of(const Tower& tower) const {
+  double loss = 0, weight = 0;
+  for (std::size_t i = 0; i < tower.losses.size(); ++i) {
+    loss += tower.losses[i];
+    weight += tower.weights[i];
+  }
+  return {.device = pool_->device(tower.index).name(),
+          .shards = tower.shards,
+          .rows = tower.rows,
+          .loss = weight == 0 ? std::numeric_limits<double>::quiet_NaN() : loss / weight,
+          .input = tower.clock.in(Stage::input),
+          .forward = tower.clock.in(Stage::forward),
+          .backward = tower.clock.in(Stage::backward),
+          .wait = tower.clock.in(Stage::wait),
+          .reduce = tower.clock.in(Stage::reduce),
+          .update = tower.clock.in(Stage::update)};
+}
+
+/// What is worth saying and was not said before.
+std::vector<std::string> Engine::notes() {
+  std::vector<std::string> result;
+  const auto say_once = [&](const std::string& note) {
+    if (!note.empty() && noted_.insert(note).second) result.push_back(note);
+  };
+  if (noted_.empty()) say_once(oversubscription(options_.devices, inventory()));
+  const auto& trainable = (*replicas_)[0].tensors.trainable;
+  bool any = false;
+  std::vector<bool> reached(trainable.size());
+  for (const Tower& tower : towers_)
+    for (const collective::ShardSum& sum : tower.gradients.sums())
+      for (std::size_t i = 0; i < reached.size(); ++i) {
+        any = true;
+        if (sum.gradients[i].defined()) reached[i] = true;
+      }
+  for (std::size_t i = 0; any && i < reached.size(); ++i)
+    if (!reached[i])
+      say_once("parameter '" + trainable[i].name + "' got no gradient: it counts as zero.");
+  return result;
+}
+
+}  // namespace lockstep::detail

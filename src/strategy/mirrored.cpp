@@ -1,0 +1,55 @@
+#include <lockstep/mirrored.h>
+
+#include "strategy/engine.h"
+
+namespace lockstep {
+
+namespace detail {
+
+Loss as_loss(const torch::Tensor& mean, std::int64_t rows) {
+  if (rows == kUnknownRows)
+    throw ConfigError("the loss is a mean, but the batch type does not tell its rows; give it "
+                      "rows(), or return Loss{sum, weight}.");
+  return checked({mean.defined() ? mean * rows : mean, static_cast<double>(rows)});
+}
+
+Loss checked(Loss loss) {
+  if (!loss.sum.defined() || loss.sum.numel() != 1)
+    throw ConfigError("the loss must be a tensor with one element: a mean over the shard's rows, or "
+                      "the sum in Loss{sum, weight}.");
+  if (!(loss.weight >= 0 && loss.weight <= std::numeric_limits<double>::max()))
+    throw ConfigError("the weight of a loss is " + std::to_string(loss.weight) +
+                      "; it must be 0 or more.");
+  if (loss.weight > 0 && !loss.sum.requires_grad())
+    throw ConfigError("the loss does not depend on any trainable parameter.");
+  return loss;
+}
+
+}  // namespace detail
+
+MirroredBase::MirroredBase(MirroredOptions options, const Factory& replica)
+    : engine_(std::make_unique<detail::Engine>(std::move(options), replica)) {}
+
+MirroredBase::~MirroredBase() = default;
+MirroredBase::MirroredBase(MirroredBase&&) noexcept = default;
+MirroredBase& MirroredBase::operator=(MirroredBase&&) noexcept = default;
+
+const MirroredOptions& MirroredBase::options() const { return engine_->options(); }
+std::int64_t MirroredBase::steps() const { return engine_->steps(); }
+std::int64_t MirroredBase::skipped() const { return engine_->skipped(); }
+void MirroredBase::set_learning_rate(double lr) { engine_->set_learning_rate(lr); }
+State MirroredBase::state() const { return engine_->state(); }
+
+void MirroredBase::with_averaged_weights(const std::function<void()>& evaluation) {
+  engine_->with_averaged_weights(evaluation);
+}
+
+StepReport MirroredBase::run_step(const detail::ShardWork& work) { return engine_->step(work); }
+
+StepReport MirroredBase::run_compute(const detail::ShardWork& work) {
+  return engine_->compute(work);
+}
+
+void MirroredBase::run_tasks(const std::function<Task()>& next) { engine_->run_tasks(next); }
+
+}  // namespace lockstep

@@ -1,0 +1,97 @@
+#include <lockstep/verify.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <sstream>
+
+namespace lockstep {
+namespace {
+
+std::string number(double value) {
+  std::ostringstream text;
+  text.precision(9);
+  text << value;
+  return text.str();
+}
+
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
+  return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+/// Says how two tensors of the same kind differ: how many elements, the first of them.
+std::string describe(const torch::Tensor& expected, const torch::Tensor& found) {
+  const torch::Tensor a = expected.contiguous().flatten(), b = found.contiguous().flatten();
+  const auto size = static_cast<std::size_t>(a.element_size());
+  const auto* bytes_a = static_cast<const std::byte*>(a.const_data_ptr());
+  const auto* bytes_b = static_cast<const std::byte*>(b.const_data_ptr());
+  std::int64_t count = 0, first = -1;
+  for (std::int64_t i = 0; i < a.numel(); ++i) {
+    const std::size_t at = static_cast<std::size_t>(i) * size;
+    if (std::memcmp(bytes_a + at, bytes_b + at, size) == 0) continue;
+    if (count++ == 0) first = i;
+  }
+  return std::to_string(count) + " of " + std::to_string(a.numel()) +
+         " elements differ, the first is number " + std::to_string(first) + ": " +
+         number(b[first].item<double>()) + " instead of " + number(a[first].item<double>());
+}
+
+std::string first_difference(const std::string& kind, const std::vector<NamedTensor>& expected,
+                             const std::vector<NamedTensor>& found) {
+  if (expected.size() != found.size()) return "the number of " + kind + "s differs";
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const auto& [name, a] = expected[i];
+    const torch::Tensor& b = found[i].value;
+    const std::string what = kind + " '" + name + "': ";
+    if (name != found[i].name) return what + "the other has '" + found[i].name + "' here";
+    if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type())
+      return what + "the sizes or types differ";
+    if (!same_bits(a.contiguous(), b.contiguous())) return what + describe(a, b);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string first_difference(const State& expected, const State& found) {
+  for (const auto& [kind, part] : {std::pair{"gradient", &State::gradients},
+                                   {"parameter", &State::parameters},
+                                   {"slot", &State::slots},
+                                   {"moving average", &State::averages},
+                                   {"buffer", &State::buffers}}) {
+    std::string difference = first_difference(kind, expected.*part, found.*part);
+    if (!difference.empty()) return difference;
+  }
+  return "";
+}
+
+namespace detail {
+
+MirroredOptions options_for(const MirroredOptions& options, const VerifyOptions& how, int count) {
+  if (count < 1 || static_cast<std::size_t>(count) > options.devices.size())
+    throw ConfigError("verify was asked for " + std::to_string(count) + " devices, and there are " +
+                      std::to_string(options.devices.size()) +
+                      " in options.devices; give at least as many as the largest count.");
+  MirroredOptions result = options;
+  if (result.shards == 0) result.shards = *std::max_element(how.counts.begin(), how.counts.end());
+  result.devices.resize(static_cast<std::size_t>(count));
+  return result;
+}
+
+std::string compare(const StepReport& expected, const StepReport& found, const MirroredBase& a,
+                    const MirroredBase& b) {
+  if (!same_bits(expected.loss, found.loss))
+    return "loss: " + number(found.loss) + " instead of " + number(expected.loss);
+  std::string difference = first_difference(a.state(), b.state());
+  if (difference.empty() && !same_bits(expected.gradient_norm, found.gradient_norm))
+    return "gradient norm: " + number(found.gradient_norm) + " instead of " +
+           number(expected.gradient_norm);
+  return difference;
+}
+
+}  // namespace detail
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+#include <gtest/gtest.h>
+#include <lockstep/batch.h>
+
+namespace {
+
+using namespace lockstep;
+using torch::Tensor;
+
+Tensor rows_of(int n) { return torch::arange(n).view({n, 1}); }
+
+TEST(Split, CoversEveryRowOnceInOrder) {
+  for (const int n : {0, 1, 2, 7, 8, 9, 64})
+    for (const int shards : {1, 2, 3, 5, 8}) {
+      const auto parts = split(rows_of(n), shards);
+      ASSERT_EQ(parts.size(), static_cast<std::size_t>(shards));
+      EXPECT_TRUE(torch::equal(torch::cat(parts), rows_of(n))) << n << " rows, " << shards;
+      for (const Tensor& part : parts) {
+        EXPECT_LE(part.size(0), n / shards + 1);
+        EXPECT_GE(part.size(0), n / shards);
+      }
+    }
+}
+
+TEST(Split, DoesNotCopy) {
+  const Tensor batch = rows_of(8);
+  EXPECT_TRUE(split(batch, 2)[1].is_alias_of(batch));
+}
+
+TEST(Split, KnowsExamplesPairsTuplesArraysAndVectors) {
+  const Tensor data = rows_of(6), target = torch::arange(6);
+  const torch::data::Example<> example(data, target);
+  EXPECT_TRUE(torch::equal(part(example, 1, 3).data, rows_of(6).narrow(0, 2, 2)));
+  EXPECT_TRUE(torch::equal(part(example, 1, 3).target, target.narrow(0, 2, 2)));
+  EXPECT_EQ(part(torch::data::TensorExample(data), 2, 3).data[0].item<int>(), 4);
+  EXPECT_EQ(part(std::pair(data, target), 2, 3).second[0].item<int>(), 4);
+  EXPECT_EQ(std::get<2>(part(std::tuple(data, target, target), 2, 3))[0].item<int>(), 4);
+  EXPECT_EQ(part(std::array{data, target}, 2, 3)[1][0].item<int>(), 4);
+  EXPECT_EQ(part(std::vector{data, target}, 2, 3)[1][0].item<int>(), 4);
+  EXPECT_EQ(std::get<0>(part(std::tuple(std::pair(data, target), target), 2, 3)).second.numel(), 2);
+  for (const auto count : {rows(example), rows(std::pair(data, target)),
+                           rows(std::tuple(data, target)), rows(std::array{data, target}),
+                           rows(std::vector{data, target}), rows(data)})
+    EXPECT_EQ(count, 6);
+}
+
+TEST(Split, CutsAListOfExamplesByTheList) {
+  std::vector<torch::data::Example<>> list;
+  for (int i = 0; i < 5; ++i) list.emplace_back(torch::zeros({3, 4}), torch::tensor(i));
+  EXPECT_EQ(rows(list), 5);
+  const auto last = part(list, 1, 2);
+  ASSERT_EQ(last.size(), 3U);
+  EXPECT_EQ(last.front().target.item<int>(), 2);
+}
+
+struct Ragged {
+  std::vector<int> lengths;
+  Ragged shard(int i, int n) const {
+    const auto size = static_cast<std::int64_t>(lengths.size());
+    return {{lengths.begin() + shard_begin(size, i, n), lengths.begin() + shard_begin(size, i + 1, n)}};
+  }
+};
+
+struct RaggedWithRows : Ragged {
+  RaggedWithRows shard(int i, int n) const { return {Ragged::shard(i, n)}; }
+  std::int64_t rows() const { return static_cast<std::int64_t>(lengths.size()); }
+};
+
+TEST(Split, AsksABatchTypeOfOnesOwn) {
+  const RaggedWithRows batch{{{5, 6, 7}}};
+  EXPECT_EQ(part(batch, 1, 3).lengths, std::vector<int>{6});
+  EXPECT_EQ(rows(batch), 3);
+  EXPECT_EQ(rows(Ragged{{1, 2}}), kUnknownRows);
+  EXPECT_EQ(part(std::pair(batch, rows_of(3)), 2, 3).first.lengths, std::vector<int>{7});
+}
+
+}  // namespace
