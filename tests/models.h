@@ -20,7 +20,7 @@ struct Mlp : nn::Module {
 /// Convolutions with batch norm: buffers of two dtypes.
 struct ConvNet : nn::Module {
   ConvNet() {
-    conv = register_module("conv", nn::Conv2d(nn::Conv2dOptions(2, 8, 3).padding(1)));
+    conv = register_module("conv", nn::Conv2d(nn::Conv2dOptions(2, 8, 3).padding(1).bias(false)));
     norm = register_module("norm", nn::BatchNorm2d(8));
     head = register_module("head", nn::Linear(8, 5));
   }

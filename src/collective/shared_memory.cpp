@@ -45,6 +45,11 @@ Seconds SharedMemory::waited(int tower) const {
   return posts_[static_cast<std::size_t>(tower)].waited;
 }
 
+void SharedMemory::reset() {
+  barrier_.reset();
+  for (Post& post : posts_) post.calls = 0;  // an abort may have left them apart
+}
+
 void SharedMemory::meet(int tower) {
   const auto begin = std::chrono::steady_clock::now();
   barrier_.meet();

@@ -23,7 +23,7 @@ class SharedMemory : public Collective {
   double sum(int tower, std::span<const double> terms) override;
   void abort() noexcept override { barrier_.abort(); }
   bool aborted() const noexcept override { return barrier_.aborted(); }
-  void reset() override { barrier_.reset(); }
+  void reset() override;
   Seconds waited(int tower) const override;
 
  private:

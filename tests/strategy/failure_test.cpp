@@ -151,13 +151,13 @@ struct Bench {
                  .forward =
                      [&](int t) {
                        const auto i = static_cast<std::size_t>(t);
-                       return detail::as_loss(models::CrossEntropy{}(*models[i], loaded[i]),
+                       return lockstep::detail::as_loss(models::CrossEntropy{}(*models[i], loaded[i]),
                                               rows(loaded[i]));
                      }});
   }
 
   std::vector<std::shared_ptr<models::Mlp>> models;
-  detail::Engine engine;
+  lockstep::detail::Engine engine;
 };
 
 TEST(Failure, AtEveryCallOfTheCollectiveBeforeTheUpdateAppliesNothing) {

@@ -1,0 +1,143 @@
+// The main job of ./demo: trains a small convnet on Fashion-MNIST, on one device and then on all
+// devices, and says whether the two results are equal bit for bit.
+
+#include <lockstep/idx.h>
+#include <lockstep/lockstep.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+
+#include "net.h"
+#include "progress.h"
+
+namespace {
+
+using namespace lockstep;
+
+struct DemoOptions {
+  std::string devices = "auto";
+  int shards = 4;
+  int batch = 128;
+  int steps = 600;
+  std::string data = "/usr/share/datasets/fashion-mnist";
+};
+
+struct Result {
+  State state;
+  double samples_per_second = 0;
+  double accuracy = 0;
+};
+
+std::string format(const char* pattern, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, pattern, value);
+  return text;
+}
+
+std::string plural(std::size_t count, const std::string& word) {
+  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
+}
+
+std::string losses(const StepReport& report) {
+  std::string text = "loss " + format("%.3f", report.loss) + " (";
+  for (const TowerReport& tower : report.towers)
+    text += (&tower == &report.towers.front() ? "" : ", ") + tower.device + " " +
+            format("%.3f", tower.loss);
+  return text + ")";
+}
+
+double test_accuracy(Mirrored<Net>& towers, const LabelledImages& test) {
+  std::vector<Batch> batches;
+  for (std::int64_t begin = 0; begin < test.images.size(0); begin += 500)
+    batches.push_back(batch_of(test, begin / 500, 500));
+  return towers
+      .evaluate(batches,
+                [](Net& net, const Batch& batch) {
+                  const auto rows = static_cast<double>(batch.data.size(0));
+                  return Mean{accuracy(net.forward(batch.data), batch.target) * rows, rows};
+                })
+      .value();
+}
+
+Result train(const std::vector<Device>& devices, const DemoOptions& how,
+             const LabelledImages& training, const LabelledImages& test) {
+  Mirrored<Net> towers({.devices = devices, .shards = how.shards, .optimizer = Adam{.lr = 1e-3}});
+  apps::Progress progress(plural(devices.size(), "device"), how.steps);
+  const auto begin = std::chrono::steady_clock::now();
+  StepReport report;
+  for (int step = 0; step < how.steps; ++step) {
+    report = towers.step(batch_of(training, step, how.batch), [](Net& net, const Batch& shard) {
+      return torch::nll_loss(net.forward(shard.data), shard.target);
+    });
+    const Seconds passed = std::chrono::steady_clock::now() - begin;
+    const double speed = (step + 1) * how.batch / passed.count();
+    progress.show(step + 1, format("%.0f samples/s  ", speed) + losses(report));
+  }
+  const Seconds passed = std::chrono::steady_clock::now() - begin;
+  Result result{towers.state(), how.steps * how.batch / passed.count(), test_accuracy(towers, test)};
+  progress.finish(format("%6.0f samples/s, ", result.samples_per_second) + "test accuracy " +
+                  format("%.2f %%, ", 100 * result.accuracy) + losses(report));
+  return result;
+}
+
+int run(const DemoOptions& how) {
+  const auto devices = parse_devices(how.devices);
+  std::cout << "Fashion-MNIST, a convnet with dropout, Adam: " << plural(static_cast<std::size_t>(how.steps), "step")
+            << " of " << how.batch << " images in " << plural(static_cast<std::size_t>(how.shards), "shard")
+            << "\n";
+  if (const auto note = oversubscription(devices, inventory()); !note.empty())
+    std::cout << note << "\n";
+  const auto training = fashion_mnist(true, how.data), test = fashion_mnist(false, how.data);
+  const Result one = train({devices.front()}, how, training, test);
+  if (devices.size() == 1) {
+    std::cout << "There is only one device; try --devices cpu:0-1.\n";
+    return 0;
+  }
+  const Result all = train(devices, how, training, test);
+  std::cout << plural(devices.size(), "device") << ": "
+            << format("%.2f", all.samples_per_second / one.samples_per_second)
+            << " times the samples/s of one\n";
+  const std::string difference = first_difference(one.state, all.state);
+  if (difference.empty()) {
+    std::cout << "weights, slots and gradients on 1 and on " << devices.size()
+              << " devices: equal, bit for bit\n";
+    return 0;
+  }
+  std::cout << "1 and " << devices.size() << " devices DIFFER: " << difference << "\n";
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  DemoOptions how;
+  CLI::App app("Trains a small convnet on Fashion-MNIST on one device, then on all, and compares.");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--devices", how.devices, "auto, cpu, gpu, cpu:0-3, gpu:0,2, ...");
+  app.add_option("--shards", how.shards, "parts of the global batch: what the result depends on")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--batch", how.batch, "images in a global batch")->check(CLI::Range(1, 10000));
+  app.add_option("--steps", how.steps, "optimizer updates")->check(CLI::PositiveNumber);
+  app.add_option("--data", how.data, "folder of the Fashion-MNIST files");
+  try {
+    app.parse(argc, argv);
+    return run(how);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const ConfigError& error) {
+    std::cerr << "lockstep-demo: " << error.what() << "\n";
+    return 2;
+  } catch (const IoError& error) {
+    std::cerr << "lockstep-demo: " << error.what()
+              << "\nFashion-MNIST comes with Debian's package dataset-fashion-mnist; --data names "
+                 "another folder.\n";
+    return 2;
+  } catch (const CorruptFile& error) {
+    std::cerr << "lockstep-demo: " << error.what() << "\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "lockstep-demo: " << error.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,42 @@
+#pragma once
+
+// The model and the data that both examples share. Nothing in it knows how many devices there are.
+
+#include <lockstep/idx.h>
+#include <torch/torch.h>
+
+/// A small convnet for 28x28 images of 10 classes.
+struct Net : torch::nn::Module {
+  Net() {
+    using torch::nn::Conv2dOptions;
+    conv1 =
+        register_module("conv1", torch::nn::Conv2d(Conv2dOptions(1, 16, 5).padding(2).stride(2)));
+    conv2 =
+        register_module("conv2", torch::nn::Conv2d(Conv2dOptions(16, 32, 3).padding(1).stride(2)));
+    dropout = register_module("dropout", torch::nn::Dropout(0.25));
+    hidden = register_module("hidden", torch::nn::Linear(32 * 7 * 7, 128));
+    output = register_module("output", torch::nn::Linear(128, 10));
+  }
+
+  torch::Tensor forward(torch::Tensor x) {
+    x = torch::relu(conv2(torch::relu(conv1(x))));
+    x = torch::relu(hidden(dropout(x.flatten(1))));
+    return torch::log_softmax(output(x), 1);
+  }
+
+  torch::nn::Conv2d conv1 = nullptr, conv2 = nullptr;
+  torch::nn::Dropout dropout = nullptr;
+  torch::nn::Linear hidden = nullptr, output = nullptr;
+};
+
+using Batch = torch::data::Example<>;
+
+/// Batch `step` of a data set that is gone through in one fixed order, again and again.
+inline Batch batch_of(const lockstep::LabelledImages& set, std::int64_t step, std::int64_t rows) {
+  const std::int64_t begin = step * rows % (set.images.size(0) - rows + 1);
+  return {set.images.narrow(0, begin, rows), set.labels.narrow(0, begin, rows)};
+}
+
+inline double accuracy(const torch::Tensor& output, const torch::Tensor& labels) {
+  return (output.argmax(1) == labels).to(torch::kFloat64).mean().item<double>();
+}

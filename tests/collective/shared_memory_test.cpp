@@ -1,0 +1,290 @@
+// Towers that share one memory. They are threads of this process.
+
+#include "collective/shared_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace lockstep;
+using namespace lockstep::collective;
+using arena::kBlock;
+
+using Gradients = std::vector<torch::Tensor>;  // of one shard, by parameter; empty: absent shard
+
+void run_towers(int towers, const std::function<void(int)>& job) {
+  std::vector<std::jthread> threads;
+  for (int tower = 0; tower < towers; ++tower) threads.emplace_back([&job, tower] { job(tower); });
+}
+
+/// Adds `from` to `into`, in place: what is undefined or absent stands for zero.
+void merge(Gradients& into, Gradients& from) {
+  if (into.empty()) {
+    into = std::move(from);
+    return;
+  }
+  for (std::size_t i = 0; i < from.size(); ++i)
+    if (from[i].defined()) into[i] = into[i].defined() ? into[i] + from[i] : from[i];
+  from.clear();
+}
+
+/// One batch: parameters, a gradient for each shard, and what their sum must be.
+struct Case {
+  Case(torch::Dtype dtype, const std::vector<std::int64_t>& numels, int shard_count, bool holes)
+      : shards(static_cast<std::size_t>(shard_count)), divisor(3.7 * shard_count) {
+    auto random = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(shard_count));
+    std::vector<arena::Entry> entries;
+    for (const std::int64_t numel : numels) entries.push_back({"p", torch::zeros({numel}, dtype)});
+    layout = arena::layouts(entries)[0];
+    for (std::size_t shard = 0; shard < shards.size(); ++shard) {
+      if (holes && shard % 4 == 2) continue;  // absent
+      for (std::size_t i = 0; i < numels.size(); ++i) {
+        const bool undefined = holes && (shard + 2 * i) % 3 == 0;
+        shards[shard].push_back(undefined ? torch::Tensor()
+                                          : torch::randn({numels[i]}, random).to(dtype));
+      }
+    }
+  }
+
+  /// The arena of the mean gradient, by the definition of the tree and ATen's additions.
+  torch::Tensor expected() const {
+    std::vector<Gradients> sums = shards;
+    for (std::size_t stride = 1; stride < sums.size(); stride *= 2)
+      for (std::size_t into = 0; into + stride < sums.size(); into += 2 * stride)
+        merge(sums[into], sums[into + stride]);
+    torch::Tensor flat = arena::allocate(layout, torch::kCPU);
+    for (const arena::Seat& seat : layout.seats)
+      if (!sums[0].empty() && sums[0][seat.entry].defined())
+        arena::view(flat, seat).copy_(sums[0][seat.entry] / divisor);
+    return flat;
+  }
+
+  arena::Layout layout;
+  std::vector<Gradients> shards;
+  double divisor;
+};
+
+/// The sums that `tower` brings: its shards one by one, or as far merged as it can.
+std::vector<ShardSum> sums_of(const Case& batch, int tower, int towers, bool merged) {
+  const int shards = static_cast<int>(batch.shards.size());
+  const int first = shards * tower / towers, end = shards * (tower + 1) / towers;
+  std::vector<Gradients> sums(batch.shards.size());
+  for (int shard = first; shard < end; ++shard) {
+    sums[static_cast<std::size_t>(shard)] = batch.shards[static_cast<std::size_t>(shard)];
+    if (!merged) continue;
+    for (const auto& [into, from] : merges_after(shard, first, shards))
+      merge(sums[static_cast<std::size_t>(into)], sums[static_cast<std::size_t>(from)]);
+  }
+  std::vector<ShardSum> result;
+  for (int shard = first; shard < end; ++shard)
+    if (!sums[static_cast<std::size_t>(shard)].empty())
+      result.push_back({shard, sums[static_cast<std::size_t>(shard)]});
+  return result;
+}
+
+struct Reduced {
+  torch::Tensor flat;           ///< all towers' slices, side by side
+  std::vector<double> squares;  ///< of all blocks
+};
+
+Reduced reduce(const Case& batch, int towers, bool merged) {
+  SharedMemory collective(towers, static_cast<int>(batch.shards.size()));
+  Reduced result{arena::allocate(batch.layout, torch::kCPU), {}};
+  for (const arena::Seat& seat : batch.layout.seats)  // what is not written shows
+    arena::view(result.flat, seat).fill_(std::numeric_limits<double>::quiet_NaN());
+  std::vector<std::vector<double>> squares(static_cast<std::size_t>(towers));
+  run_towers(towers, [&](int tower) {
+    const auto range = arena::slice_of(batch.layout, tower, towers);
+    const auto blocks = static_cast<std::size_t>((range.size() + kBlock - 1) / kBlock);
+    GradientSlice slice{&batch.layout, range, result.flat.narrow(0, range.begin, range.size()),
+                        std::vector<double>(blocks, -1)};
+    const auto mine = sums_of(batch, tower, towers, merged);
+    collective.reduce(tower, mine, batch.divisor, {&slice, 1});
+    squares[static_cast<std::size_t>(tower)] = slice.squares;
+    collective.gather(tower);  // `mine` must be readable until all have left
+  });
+  for (const auto& part : squares)
+    result.squares.insert(result.squares.end(), part.begin(), part.end());
+  return result;
+}
+
+bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
+  return a.nbytes() == b.nbytes() &&
+         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+}
+
+const std::vector<std::vector<std::int64_t>> kShapes = {
+    {1}, {kBlock - 1}, {kBlock}, {kBlock + 1}, {7, kBlock + 3, 1, 0, 1025, 33, 2 * kBlock - 16, 5}};
+
+void expect_tree_sums(torch::Dtype dtype, bool holes) {
+  for (const auto& numels : kShapes)
+    for (int shards = 1; shards <= 9; ++shards) {
+      const Case batch(dtype, numels, shards, holes);
+      const torch::Tensor expected = batch.expected();
+      const Reduced one = reduce(batch, 1, true);
+      for (const int towers : {1, 2, 3, 5})
+        for (const bool merged : {false, true}) {
+          const Reduced found = reduce(batch, towers, merged);
+          EXPECT_TRUE(same_bits(found.flat, expected))
+              << shards << " shards, " << towers << " towers, " << batch.layout.size;
+          EXPECT_EQ(found.squares, one.squares) << shards << " shards, " << towers << " towers";
+        }
+    }
+}
+
+TEST(SharedMemory, ReduceIsTheTreeSumInFloat32BitForBit) {
+  expect_tree_sums(torch::kFloat32, false);
+}
+TEST(SharedMemory, ReduceIsTheTreeSumInFloat64BitForBit) {
+  expect_tree_sums(torch::kFloat64, false);
+}
+TEST(SharedMemory, ReduceIsTheTreeSumInBFloat16BitForBit) {
+  expect_tree_sums(torch::kBFloat16, false);
+}
+TEST(SharedMemory, UndefinedGradientsAndAbsentShardsStandForZero) {
+  expect_tree_sums(torch::kFloat32, true);
+  expect_tree_sums(torch::kBFloat16, true);
+}
+
+TEST(SharedMemory, AParameterWithoutAnyGradientGetsZeros) {
+  Case batch(torch::kFloat32, {20, kBlock}, 3, false);
+  for (Gradients& shard : batch.shards) shard[0] = torch::Tensor();
+  const Reduced found = reduce(batch, 2, true);
+  EXPECT_TRUE(same_bits(found.flat, batch.expected()));
+  EXPECT_EQ(found.flat.narrow(0, 0, 20).count_nonzero().item<std::int64_t>(), 0);
+}
+
+TEST(SharedMemory, WithoutAnyShardTheGradientIsZero) {
+  Case batch(torch::kFloat32, {20, kBlock}, 4, false);
+  for (Gradients& shard : batch.shards) shard.clear();
+  const Reduced found = reduce(batch, 3, true);
+  EXPECT_EQ(found.flat.count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_EQ(found.squares, (std::vector<double>{0, 0}));
+}
+
+TEST(SharedMemory, SquaresAreThoseOfTheMeanGradientBlockByBlock) {
+  const Case batch(torch::kFloat32, kShapes.back(), 5, false);
+  const torch::Tensor mean = batch.expected().to(torch::kFloat64);
+  const Reduced found = reduce(batch, 3, true);
+  ASSERT_EQ(found.squares.size(), static_cast<std::size_t>(batch.layout.blocks()));
+  for (std::int64_t block = 0; block < batch.layout.blocks(); ++block) {
+    const double naive = mean.slice(0, block * kBlock, (block + 1) * kBlock).square().sum().item<double>();
+    // Both sum 4096 doubles, in different orders: each addition may round by 1.1e-16 of the sum.
+    EXPECT_NEAR(found.squares[static_cast<std::size_t>(block)], naive, 1e-12 * naive);
+  }
+}
+
+/// Terms of very different sizes: their sum depends on the order.
+std::vector<double> awkward_terms(int count) {
+  std::vector<double> terms;
+  for (int i = 0; i < count; ++i) terms.push_back(std::pow(-3.7, i % 29) + 0.1 * i);
+  return terms;
+}
+
+std::span<const double> part(const std::vector<double>& terms, int tower, int towers) {
+  const auto cut = [&](int t) { return terms.size() * static_cast<std::size_t>(t * t) /
+                                       static_cast<std::size_t>(towers * towers); };
+  return std::span(terms).subspan(cut(tower), cut(tower + 1) - cut(tower));  // uneven, some empty
+}
+
+/// Every tower sums in `rounds` calls, one after the other; how often it was not `expected`.
+int wrong_sums(SharedMemory& collective, int towers, int rounds) {
+  const std::vector<double> terms = awkward_terms(100);
+  const double expected = std::accumulate(terms.begin(), terms.end(), 0.0);
+  std::atomic<int> wrong = 0;
+  run_towers(towers, [&](int tower) {
+    for (int round = 0; round < rounds; ++round) {
+      const bool spread = round % 2 == 0;  // every other round tower 0 brings everything
+      const auto mine = spread ? part(terms, tower, towers)
+                        : std::span(terms).first(tower == 0 ? terms.size() : 0);
+      wrong += collective.sum(tower, mine) != expected;
+    }
+  });
+  return wrong;
+}
+
+TEST(SharedMemory, ASumDoesNotDependOnWhoBroughtWhichTerm) {
+  const std::vector<double> terms = awkward_terms(100);
+  ASSERT_NE(std::accumulate(terms.begin(), terms.end(), 0.0),
+            std::accumulate(terms.rbegin(), terms.rend(), 0.0));
+  for (const int towers : {1, 2, 3, 5}) {
+    SharedMemory collective(towers, towers);
+    EXPECT_EQ(wrong_sums(collective, towers, 100), 0) << towers << " towers";
+  }
+}
+
+using Call = std::function<void(SharedMemory&, int tower)>;
+
+const std::vector<std::pair<const char*, Call>> kCalls = {
+    {"reduce", [](SharedMemory& c, int tower) { c.reduce(tower, {}, 1, {}); }},
+    {"gather", [](SharedMemory& c, int tower) { c.gather(tower); }},
+    {"sum", [](SharedMemory& c, int tower) { c.sum(tower, {}); }}};
+
+/// Tower 2 of 3 comes late and aborts; how many of the others were freed with Aborted.
+int freed_by_abort(SharedMemory& collective, const Call& call) {
+  std::atomic<int> freed = 0;
+  run_towers(3, [&](int tower) {
+    if (tower == 2) {
+      std::this_thread::sleep_for(10ms);
+      collective.abort();
+      return;
+    }
+    try {
+      call(collective, tower);
+    } catch (const Aborted&) {
+      ++freed;
+    }
+  });
+  return freed;
+}
+
+TEST(SharedMemory, AbortFreesThoseWhoWaitInAnyCall) {
+  for (const auto& [name, call] : kCalls) {
+    SharedMemory collective(3, 3);
+    EXPECT_EQ(freed_by_abort(collective, call), 2) << name;
+    EXPECT_TRUE(collective.aborted());
+  }
+}
+
+TEST(SharedMemory, AfterAnAbortEveryCallThrowsUntilReset) {
+  SharedMemory collective(1, 1);
+  collective.abort();
+  for (const auto& [name, call] : kCalls) EXPECT_THROW(call(collective, 0), Aborted) << name;
+  collective.reset();
+  EXPECT_FALSE(collective.aborted());
+  for (const auto& [name, call] : kCalls) EXPECT_NO_THROW(call(collective, 0)) << name;
+}
+
+TEST(SharedMemory, AfterAnAbortInAnyCallAndAResetSumsAreRightAgain) {
+  for (const auto& [name, call] : kCalls) {
+    SharedMemory collective(3, 3);
+    freed_by_abort(collective, call);
+    collective.reset();
+    EXPECT_EQ(wrong_sums(collective, 3, 10), 0) << "after an abort in " << name;
+  }
+}
+
+TEST(SharedMemory, WaitedIsTheTimeForTheLatestTower) {
+  for (const auto& [name, call] : kCalls) {
+    SharedMemory collective(3, 3);
+    run_towers(3, [&](int tower) {
+      if (tower == 1) std::this_thread::sleep_for(50ms);
+      call(collective, tower);
+    });
+    for (const int early : {0, 2}) {
+      EXPECT_GT(collective.waited(early), 25ms) << name;  // half, as threads start late as well
+      EXPECT_GT(collective.waited(early), collective.waited(1)) << name;
+    }
+  }
+}
+
+}  // namespace
