@@ -75,7 +75,8 @@ Result train(const std::vector<Device>& devices, const DemoOptions& how,
     progress.show(step + 1, format("%.0f samples/s  ", speed) + losses(report));
   }
   const Seconds passed = std::chrono::steady_clock::now() - begin;
-  Result result{towers.state(), how.steps * how.batch / passed.count(), test_accuracy(towers, test)};
+  Result result{towers.state(), how.steps * how.batch / passed.count(),
+                test_accuracy(towers, test)};
   progress.finish(format("%6.0f samples/s, ", result.samples_per_second) + "test accuracy " +
                   format("%.2f %%, ", 100 * result.accuracy) + losses(report));
   return result;
@@ -83,9 +84,9 @@ Result train(const std::vector<Device>& devices, const DemoOptions& how,
 
 int run(const DemoOptions& how) {
   const auto devices = parse_devices(how.devices);
-  std::cout << "Fashion-MNIST, a convnet with dropout, Adam: " << plural(static_cast<std::size_t>(how.steps), "step")
-            << " of " << how.batch << " images in " << plural(static_cast<std::size_t>(how.shards), "shard")
-            << "\n";
+  std::cout << "Fashion-MNIST, a convnet with dropout, Adam: "
+            << plural(static_cast<std::size_t>(how.steps), "step") << " of " << how.batch
+            << " images in " << plural(static_cast<std::size_t>(how.shards), "shard") << "\n";
   if (const auto note = oversubscription(devices, inventory()); !note.empty())
     std::cout << note << "\n";
   const auto training = fashion_mnist(true, how.data), test = fashion_mnist(false, how.data);

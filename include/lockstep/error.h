@@ -45,7 +45,8 @@ struct NonFiniteError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws std::logic_error with `message` unless `condition`: a precondition, also in release builds.
+/// Throws std::logic_error with `message` unless `condition`: a precondition, also in release
+/// builds.
 void check(bool condition, const char* message);
 
 }  // namespace lockstep

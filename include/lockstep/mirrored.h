@@ -62,15 +62,15 @@ class MirroredBase {
 
   const MirroredOptions& options() const;  ///< with `shards` and the learning rate as they are now
   std::int64_t steps() const;              ///< taken so far, skipped ones included
-  std::int64_t skipped() const;            ///< steps skipped for what was not finite, or had no weight
+  std::int64_t skipped() const;  ///< steps skipped for what was not finite, or had no weight
 
   void set_learning_rate(double lr);  ///< from the next step on
 
   /// A copy of all there is. Between steps.
   State state() const;
 
-  /// Runs `evaluation` with the moving averages in place of the weights, then puts the weights back,
-  /// exactly, also when it throws.
+  /// Runs `evaluation` with the moving averages in place of the weights, then puts the weights
+  /// back, exactly, also when it throws.
   void with_averaged_weights(const std::function<void()>& evaluation);
 
  protected:
@@ -152,7 +152,8 @@ class Mirrored : public MirroredBase {
                      }),
         models_(models) {}
 
-  static MirroredOptions reserve(MirroredOptions options, std::vector<std::shared_ptr<Model>>& models) {
+  static MirroredOptions reserve(MirroredOptions options,
+                                 std::vector<std::shared_ptr<Model>>& models) {
     models.resize(options.devices.size());
     return options;
   }

@@ -49,9 +49,9 @@ struct RmsProp {
   double epsilon = 1e-8;
   double momentum = 0;
   bool centered = false;
-  double weight_decay = 0;              ///< L2: added to the gradient
-  bool epsilon_inside_root = false;     ///< sqrt(v + epsilon) instead of sqrt(v) + epsilon
-  bool rate_inside_momentum = false;    ///< the momentum slot holds steps, not gradients
+  double weight_decay = 0;            ///< L2: added to the gradient
+  bool epsilon_inside_root = false;   ///< sqrt(v + epsilon) instead of sqrt(v) + epsilon
+  bool rate_inside_momentum = false;  ///< the momentum slot holds steps, not gradients
   double initial_mean_square = 0;
 };
 

@@ -41,9 +41,8 @@ Inventory take_inventory(const torch::nn::Module& model) {
 }
 
 std::vector<Seat>::const_iterator Layout::seat_after(std::int64_t offset) const {
-  return std::partition_point(seats.begin(), seats.end(), [&](const Seat& seat) {
-    return seat.offset + seat.numel <= offset;
-  });
+  return std::partition_point(seats.begin(), seats.end(),
+                              [&](const Seat& seat) { return seat.offset + seat.numel <= offset; });
 }
 
 std::vector<Layout> layouts(const std::vector<Entry>& entries) {
@@ -70,8 +69,7 @@ torch::Tensor allocate(const Layout& layout, torch::Device device) {
 }
 
 torch::Tensor view(const torch::Tensor& flat, const Seat& seat, std::int64_t origin) {
-  return flat.as_strided(seat.sizes, seat.strides,
-                         flat.storage_offset() + seat.offset - origin);
+  return flat.as_strided(seat.sizes, seat.strides, flat.storage_offset() + seat.offset - origin);
 }
 
 void seat(torch::Tensor& tensor, const torch::Tensor& flat, const Seat& where) {

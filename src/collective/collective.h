@@ -42,7 +42,8 @@ class Collective {
  public:
   virtual ~Collective() = default;
 
-  /// Sums every tower's ShardSums over this tower's slices, in tree order, and divides by `divisor`.
+  /// Sums every tower's ShardSums over this tower's slices, in tree order, and divides by
+  /// `divisor`.
   virtual void reduce(int tower, std::span<const ShardSum> mine, double divisor,
                       std::span<GradientSlice> slices) = 0;
 

@@ -53,18 +53,18 @@ LOCKSTEP_INLINE double map_loop(T* out, const T* in, std::int64_t n, Op op) {
   return sum;
 }
 
-#define LOCKSTEP_KERNELS(T)                                                              \
-  LOCKSTEP_CLONES void add_run(T* out, const T* a, const T* b, std::int64_t n) {         \
-    add_loop(out, a, b, n);                                                              \
-  }                                                                                      \
+#define LOCKSTEP_KERNELS(T)                                                               \
+  LOCKSTEP_CLONES void add_run(T* out, const T* a, const T* b, std::int64_t n) {          \
+    add_loop(out, a, b, n);                                                               \
+  }                                                                                       \
   LOCKSTEP_CLONES double scale_run(T* out, const T* in, Wide<T> factor, std::int64_t n) { \
-    return map_loop(out, in, n, [factor](Wide<T> x) { return x * factor; });             \
-  }                                                                                      \
-  LOCKSTEP_CLONES double divide_run(T* out, const T* in, Wide<T> by, std::int64_t n) {   \
-    return map_loop(out, in, n, [by](Wide<T> x) { return x / by; });                     \
-  }                                                                                      \
-  LOCKSTEP_CLONES double squares_run(const T* in, std::int64_t n) {                      \
-    return map_loop(static_cast<T*>(nullptr), in, n, [](Wide<T> x) { return x; });       \
+    return map_loop(out, in, n, [factor](Wide<T> x) { return x * factor; });              \
+  }                                                                                       \
+  LOCKSTEP_CLONES double divide_run(T* out, const T* in, Wide<T> by, std::int64_t n) {    \
+    return map_loop(out, in, n, [by](Wide<T> x) { return x / by; });                      \
+  }                                                                                       \
+  LOCKSTEP_CLONES double squares_run(const T* in, std::int64_t n) {                       \
+    return map_loop(static_cast<T*>(nullptr), in, n, [](Wide<T> x) { return x; });        \
   }
 
 LOCKSTEP_KERNELS(float)
@@ -101,8 +101,8 @@ void add(c10::ScalarType dtype, void* out, const void* a, const void* b, std::in
 
 double scale(c10::ScalarType dtype, void* out, const void* in, double factor, std::int64_t n) {
   return with_type(dtype, [&]<class T>(T) {
-    return scale_run(static_cast<T*>(out), static_cast<const T*>(in),
-                     static_cast<Wide<T>>(factor), n);
+    return scale_run(static_cast<T*>(out), static_cast<const T*>(in), static_cast<Wide<T>>(factor),
+                     n);
   });
 }
 

@@ -22,7 +22,8 @@ double divide(c10::ScalarType dtype, void* out, const void* in, double divisor, 
 /// Sum of squares as double: finite only if all elements are (and not enormous).
 double squares(c10::ScalarType dtype, const void* in, std::int64_t n);
 
-/// Throws ConfigError unless parameters of `dtype` can be trained: float32, float64, bfloat16, float16.
+/// Throws ConfigError unless parameters of `dtype` can be trained: float32, float64, bfloat16,
+/// float16.
 void require_trainable(c10::ScalarType dtype);
 
 }  // namespace lockstep::collective

@@ -30,7 +30,8 @@ class Reader {
 
   void expect_end() {
     unsigned char more = 0;
-    if (gzread(file_.get(), &more, 1) != 0) throw CorruptFile(path_, offset_, "the end of the file");
+    if (gzread(file_.get(), &more, 1) != 0)
+      throw CorruptFile(path_, offset_, "the end of the file");
   }
 
   std::uint64_t offset() const { return offset_; }

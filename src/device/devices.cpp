@@ -122,7 +122,8 @@ class Parser {
   int number() {
     int value = 0;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-    if (error != std::errc() || value < 0 || value > 4095) fail("an index from 0 to 4095 is missing");
+    if (error != std::errc() || value < 0 || value > 4095)
+      fail("an index from 0 to 4095 is missing");
     rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
     return value;
   }
@@ -143,9 +144,8 @@ class Parser {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw ConfigError("devices '" + std::string(text_) + "': " + what +
-                      ". This machine has " + listing(machine_) +
-                      "; write auto, cpu, gpu, cpu:0-3 or gpu:0,2.");
+    throw ConfigError("devices '" + std::string(text_) + "': " + what + ". This machine has " +
+                      listing(machine_) + "; write auto, cpu, gpu, cpu:0-3 or gpu:0,2.");
   }
 
   const std::string_view text_;
@@ -183,7 +183,8 @@ std::vector<Device> parse_devices(std::string_view text, int threads) {
 
 std::vector<Device> parse_devices(std::string_view text, int threads, const Inventory& machine) {
   if (threads < 1)
-    throw ConfigError("a device needs at least 1 thread; asked for " + std::to_string(threads) + ".");
+    throw ConfigError("a device needs at least 1 thread; asked for " + std::to_string(threads) +
+                      ".");
   return Parser(text, threads, machine).parse();
 }
 

@@ -18,8 +18,7 @@ std::optional<std::size_t> generator_argument(const c10::FunctionSchema& schema)
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
     const auto& type = *schema.arguments()[i].type();
     if (type.kind() == c10::TypeKind::OptionalType &&
-        type.castRaw<c10::OptionalType>()->getElementType()->kind() ==
-            c10::TypeKind::GeneratorType)
+        type.castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::GeneratorType)
       return i;
   }
   return std::nullopt;

@@ -22,7 +22,8 @@ TowerPool::TowerPool(std::vector<Device> devices)
   check(!devices_.empty(), "a tower pool needs a device");
   // LibTorch gives threads to come the count that was set last: put the caller's back afterwards.
   const int callers = at::get_num_threads();
-  for (int tower = 0; tower < size(); ++tower) threads_.emplace_back([this, tower] { serve(tower); });
+  for (int tower = 0; tower < size(); ++tower)
+    threads_.emplace_back([this, tower] { serve(tower); });
   run([this](int tower) { at::set_num_threads(device(tower).threads); });
   at::set_num_threads(callers);
 }

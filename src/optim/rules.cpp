@@ -32,7 +32,7 @@ void validate_kind(const Sgd& kind) {
 }
 
 template <class AdamKind>
-  requires requires(AdamKind kind) { kind.beta1; }
+requires requires(AdamKind kind) { kind.beta1; }
 void validate_kind(const AdamKind& kind) {
   below_one("optimizer.beta1", kind.beta1);
   below_one("optimizer.beta2", kind.beta2);
@@ -80,14 +80,16 @@ void validate(const Optimizer& optimizer, std::span<const ParameterRule> rules, 
   at_least_zero("clip.per_shard_norm", clip.per_shard_norm);
   if (clip.global_norm > 0 && clip.per_shard_norm > 0)
     throw ConfigError("clip.global_norm and clip.per_shard_norm are both set; choose one.");
-  if (average) require(average->decay >= 0 && average->decay <= 1, "moving_average.decay",
-                       average->decay, "from 0 to 1");
+  if (average)
+    require(average->decay >= 0 && average->decay <= 1, "moving_average.decay", average->decay,
+            "from 0 to 1");
   for (const ParameterRule& rule : rules) {
     at_least_zero("rule '" + rule.pattern + "': lr_factor", rule.lr_factor);
     at_least_zero("rule '" + rule.pattern + "': weight_decay", rule.weight_decay.value_or(0));
     const auto hit = [&](const std::string& name) { return matches(rule.pattern, name); };
     if (std::none_of(names.begin(), names.end(), hit))
-      throw ConfigError("rule '" + rule.pattern + "' matches no trainable parameter; the first is '" +
+      throw ConfigError("rule '" + rule.pattern +
+                        "' matches no trainable parameter; the first is '" +
                         (names.empty() ? "" : names.front()) + "'.");
   }
 }

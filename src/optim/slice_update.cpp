@@ -124,8 +124,8 @@ void SliceUpdate::cut_blocks(const arena::Layout& layout, const Optimizer& optim
       const auto cut = [&, n = std::min(block_size, end - begin)](const torch::Tensor& flat) {
         return flat.defined() ? flat.narrow(0, begin - range_.begin, n) : flat;
       };
-      Block& block = blocks_.emplace_back(
-          Block{terms, cut(parameters_), cut(gradient_), cut(average_), {}});
+      Block& block =
+          blocks_.emplace_back(Block{terms, cut(parameters_), cut(gradient_), cut(average_), {}});
       for (const Slot& slot : slots_) block.slots.push_back(cut(slot.value));
     }
   }
@@ -139,8 +139,9 @@ void SliceUpdate::apply(const Optimizer& optimizer, const Moment& moment) {
     // Until the first update the caller may still have written the weights.
     if (block.average.defined() && moment.updates == 0) block.average.copy_(block.parameter);
     if (moment.clip_factor != 1) block.gradient.mul_(moment.clip_factor);
-    const Target target{block.parameter, block.gradient,          block.slots,
-                        lr * block.terms.lr_factor, block.terms.weight_decay, number};
+    const Target target{
+        block.parameter,          block.gradient, block.slots, lr * block.terms.lr_factor,
+        block.terms.weight_decay, number};
     std::visit([&](const auto& kind) { update(kind, target); }, optimizer);
     if (block.average.defined()) block.average.lerp_(block.parameter, 1 - moment.average_keep);
   }

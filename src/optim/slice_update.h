@@ -21,9 +21,9 @@ struct Slot {
 
 /// What changes from update to update.
 struct Moment {
-  std::int64_t updates = 0;      ///< done before this one
-  double clip_factor = 1;        ///< the gradient is multiplied by it
-  double average_keep = 0;       ///< decay of the moving average in this update
+  std::int64_t updates = 0;  ///< done before this one
+  double clip_factor = 1;    ///< the gradient is multiplied by it
+  double average_keep = 0;   ///< decay of the moving average in this update
 };
 
 /// Owns the slots of one tower's slice of one arena. Works in cache-sized blocks, so that the few

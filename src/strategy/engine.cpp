@@ -141,7 +141,8 @@ StepReport Engine::compute(const ShardWork& work) {
 /// away, and the first error comes out as a TowerError.
 void Engine::run_towers(const std::function<void(Tower&)>& job) {
   check(!averaged_, "no step inside with_averaged_weights");
-  check(!torn_, "a tower failed while applying a step: the weights are lost, start from a checkpoint");
+  check(!torn_,
+        "a tower failed while applying a step: the weights are lost, start from a checkpoint");
   replicas_->adopt();
   std::atomic<Tower*> failed = nullptr;
   try {

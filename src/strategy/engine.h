@@ -58,8 +58,9 @@ class Engine {
   TowerReport report_of(const strategy::Tower& tower) const;
   std::vector<std::string> notes();
   void enter(strategy::Tower& tower, strategy::Stage stage);
-  std::vector<NamedTensor> named(const std::function<torch::Tensor(const optim::SliceUpdate&)>& part,
-                                 const std::string& suffix) const;
+  std::vector<NamedTensor> named(
+      const std::function<torch::Tensor(const optim::SliceUpdate&)>& part,
+      const std::string& suffix) const;
 
   // Constant after construction.
   MirroredOptions options_;  // but for the learning rate, which the caller sets between steps

@@ -43,16 +43,17 @@ Engine::Engine(MirroredOptions options, const Factory& replica,
   for (const arena::Entry& entry : (*replicas_)[0].tensors.trainable) names.push_back(entry.name);
   optim::validate(options_.optimizer, options_.rules, options_.clip, options_.moving_average,
                   names);
-  collective_ = make_collective ? make_collective(towers, options_.shards)
-                                : std::make_unique<collective::SharedMemory>(towers, options_.shards);
+  collective_ = make_collective
+                    ? make_collective(towers, options_.shards)
+                    : std::make_unique<collective::SharedMemory>(towers, options_.shards);
   make_towers();
 }
 
 void Engine::make_towers() {
   const int count = pool_->size();
   for (int tower = 0; tower < count; ++tower)
-    towers_.emplace_back(tower, options_.shards * tower / count, options_.shards * (tower + 1) / count,
-                         options_.shards);
+    towers_.emplace_back(tower, options_.shards * tower / count,
+                         options_.shards * (tower + 1) / count, options_.shards);
   // On the towers' own threads, so that each touches its slots first.
   pool_->run([&](int index) {
     Tower& tower = towers_[static_cast<std::size_t>(index)];
@@ -63,7 +64,8 @@ void Engine::make_towers() {
       const torch::Tensor parameters =
           replicas_->parameters()[i].narrow(0, range.begin, range.size());
       const torch::Tensor gradient = torch::zeros_like(parameters);
-      const auto blocks = static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
+      const auto blocks =
+          static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
       tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
       tower.updates.emplace_back(layout, range, parameters, gradient, options_.optimizer,
                                  options_.rules, options_.moving_average.has_value(),

@@ -57,8 +57,8 @@ double squares(const std::vector<torch::Tensor>& gradients) {
   double sum = 0;
   for (const torch::Tensor& gradient : gradients)
     if (gradient.defined())
-      sum += collective::squares(gradient.scalar_type(), gradient.const_data_ptr(),
-                                 gradient.numel());
+      sum +=
+          collective::squares(gradient.scalar_type(), gradient.const_data_ptr(), gradient.numel());
   return sum;
 }
 
@@ -108,8 +108,7 @@ void TreeSum::merge(int into, int from) {
       sum = std::move(term);
   }
   // A bad shard shows in its first merge, while the other side is still finite.
-  if (!finite && suspect_ < 0)
-    suspect_ = std::isfinite(squares(source->gradients)) ? into : from;
+  if (!finite && suspect_ < 0) suspect_ = std::isfinite(squares(source->gradients)) ? into : from;
   sums_.erase(source);
 }
 

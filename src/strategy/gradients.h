@@ -11,8 +11,9 @@
 
 namespace lockstep::strategy {
 
-/// The gradient of each tensor of `trainable`, undefined where there is none, in the memory order of
-/// its seat. Moved out, not copied: the tensors are left without one. See "Note: stolen gradients".
+/// The gradient of each tensor of `trainable`, undefined where there is none, in the memory order
+/// of its seat. Moved out, not copied: the tensors are left without one. See "Note: stolen
+/// gradients".
 std::vector<torch::Tensor> take_gradients(std::vector<arena::Entry>& trainable,
                                           const std::vector<arena::Layout>& layouts);
 

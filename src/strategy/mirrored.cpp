@@ -8,15 +8,17 @@ namespace detail {
 
 Loss as_loss(const torch::Tensor& mean, std::int64_t rows) {
   if (rows == kUnknownRows)
-    throw ConfigError("the loss is a mean, but the batch type does not tell its rows; give it "
-                      "rows(), or return Loss{sum, weight}.");
+    throw ConfigError(
+        "the loss is a mean, but the batch type does not tell its rows; give it "
+        "rows(), or return Loss{sum, weight}.");
   return checked({mean.defined() ? mean * rows : mean, static_cast<double>(rows)});
 }
 
 Loss checked(Loss loss) {
   if (!loss.sum.defined() || loss.sum.numel() != 1)
-    throw ConfigError("the loss must be a tensor with one element: a mean over the shard's rows, or "
-                      "the sum in Loss{sum, weight}.");
+    throw ConfigError(
+        "the loss must be a tensor with one element: a mean over the shard's rows, or "
+        "the sum in Loss{sum, weight}.");
   if (!(loss.weight >= 0 && loss.weight <= std::numeric_limits<double>::max()))
     throw ConfigError("the weight of a loss is " + std::to_string(loss.weight) +
                       "; it must be 0 or more.");

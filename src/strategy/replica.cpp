@@ -29,7 +29,8 @@ void for_each_seat(std::vector<arena::Entry>& entries, const std::vector<arena::
 /// Copies a tensor's value to its seat and seats it there.
 void move_in(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat) {
   if (entry.tensor.sizes() != seat.sizes || entry.tensor.scalar_type() != flat.scalar_type())
-    throw ConfigError("'" + entry.name + "' has changed its size or type since the towers were "
+    throw ConfigError("'" + entry.name +
+                      "' has changed its size or type since the towers were "
                       "made; make the towers after such changes.");
   arena::view(flat, seat).copy_(entry.tensor.detach());
   arena::seat(entry.tensor, flat, seat);
@@ -37,8 +38,7 @@ void move_in(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& 
 
 std::vector<torch::Tensor> allocate_all(const std::vector<arena::Layout>& layouts) {
   std::vector<torch::Tensor> flats;
-  for (const arena::Layout& layout : layouts)
-    flats.push_back(arena::allocate(layout, torch::kCPU));
+  for (const arena::Layout& layout : layouts) flats.push_back(arena::allocate(layout, torch::kCPU));
   return flats;
 }
 
@@ -56,8 +56,9 @@ Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules) {
   }
   arena::Inventory& first = replicas_.front().tensors;
   if (first.trainable.empty())
-    throw ConfigError("the model has no trainable parameters; register them, and leave "
-                      "requires_grad on.");
+    throw ConfigError(
+        "the model has no trainable parameters; register them, and leave "
+        "requires_grad on.");
   for (Replica& replica : replicas_) {
     require_same(first.trainable, replica.tensors.trainable);
     require_same(first.frozen, replica.tensors.frozen);
@@ -97,7 +98,8 @@ void Replicas::adopt() {
   copy_all(buffers_, first.buffers);
   for (const arena::Entry& entry : first.tensors.trainable)
     if (!entry.tensor.requires_grad())
-      throw ConfigError("'" + entry.name + "' was frozen after the towers were made; freeze "
+      throw ConfigError("'" + entry.name +
+                        "' was frozen after the towers were made; freeze "
                         "parameters in the model's constructor.");
   for (Replica& replica : replicas_) {
     for (std::size_t i = 0; i < first.tensors.frozen.size(); ++i) {

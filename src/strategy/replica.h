@@ -38,9 +38,9 @@ class Replicas {
   /// torch::load put in place of seated ones, buffers, training modes.
   void adopt();
 
-  void begin_shard(int tower);                         ///< buffers as they were at adopt()
-  std::vector<torch::Tensor> end_shard(int tower);     ///< a copy of what the shard made of them
-  void restore_buffers();                              ///< of all replicas, as at adopt()
+  void begin_shard(int tower);                      ///< buffers as they were at adopt()
+  std::vector<torch::Tensor> end_shard(int tower);  ///< a copy of what the shard made of them
+  void restore_buffers();                           ///< of all replicas, as at adopt()
 
   /// Floating-point buffers become the mean over shards, in shard order; others take the first
   /// shard's value. `by_shard` holds what end_shard returned, empty ones left out.

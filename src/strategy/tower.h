@@ -53,10 +53,10 @@ struct Tower {
   StageClock clock;
   int shard = -1;  ///< at work on it; -1 outside
   TreeSum gradients;
-  std::vector<double> losses, weights;                     ///< by shard
-  std::vector<std::vector<torch::Tensor>> buffers;         ///< by shard that was not empty
-  int shards = 0;          ///< computed, empty ones left out
-  std::int64_t rows = 0;   ///< of those
+  std::vector<double> losses, weights;              ///< by shard
+  std::vector<std::vector<torch::Tensor>> buffers;  ///< by shard that was not empty
+  int shards = 0;                                   ///< computed, empty ones left out
+  std::int64_t rows = 0;                            ///< of those
   std::vector<double> culprits;
   std::exception_ptr error;  ///< of the tower that failed first
 

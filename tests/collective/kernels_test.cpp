@@ -110,7 +110,8 @@ TEST(Kernels, ScaleDivideAndSquaresSumSquaresInTheSameOrder) {
     const torch::Tensor in = random(1003, dtype, 6);
     torch::Tensor out = torch::empty_like(in);
     const double alone = collective::squares(dtype, in.const_data_ptr(), 1003);
-    EXPECT_EQ(collective::scale(dtype, out.mutable_data_ptr(), in.const_data_ptr(), 1, 1003), alone);
+    EXPECT_EQ(collective::scale(dtype, out.mutable_data_ptr(), in.const_data_ptr(), 1, 1003),
+              alone);
     EXPECT_EQ(collective::divide(dtype, out.mutable_data_ptr(), in.const_data_ptr(), 1, 1003),
               alone);
   }
@@ -140,8 +141,8 @@ TEST(Kernels, ElementsDoNotDependOnWhereARunIsCut) {
 
 TEST(Kernels, OneInfiniteElementOrNotANumberShowsInTheSquares) {
   for (const auto dtype : kDtypes)
-    for (const double bad : {std::numeric_limits<double>::infinity(),
-                             std::numeric_limits<double>::quiet_NaN()})
+    for (const double bad :
+         {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
       for (const std::int64_t where : {0, 8, 100, 102}) {
         torch::Tensor in = random(103, dtype, 9);
         EXPECT_TRUE(std::isfinite(collective::squares(dtype, in.const_data_ptr(), 103)));

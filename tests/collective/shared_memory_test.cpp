@@ -177,7 +177,8 @@ TEST(SharedMemory, SquaresAreThoseOfTheMeanGradientBlockByBlock) {
   const Reduced found = reduce(batch, 3, true);
   ASSERT_EQ(found.squares.size(), static_cast<std::size_t>(batch.layout.blocks()));
   for (std::int64_t block = 0; block < batch.layout.blocks(); ++block) {
-    const double naive = mean.slice(0, block * kBlock, (block + 1) * kBlock).square().sum().item<double>();
+    const double naive =
+        mean.slice(0, block * kBlock, (block + 1) * kBlock).square().sum().item<double>();
     // Both sum 4096 doubles, in different orders: each addition may round by 1.1e-16 of the sum.
     EXPECT_NEAR(found.squares[static_cast<std::size_t>(block)], naive, 1e-12 * naive);
   }
@@ -191,8 +192,10 @@ std::vector<double> awkward_terms(int count) {
 }
 
 std::span<const double> part(const std::vector<double>& terms, int tower, int towers) {
-  const auto cut = [&](int t) { return terms.size() * static_cast<std::size_t>(t * t) /
-                                       static_cast<std::size_t>(towers * towers); };
+  const auto cut = [&](int t) {
+    return terms.size() * static_cast<std::size_t>(t * t) /
+           static_cast<std::size_t>(towers * towers);
+  };
   return std::span(terms).subspan(cut(tower), cut(tower + 1) - cut(tower));  // uneven, some empty
 }
 
@@ -205,7 +208,7 @@ int wrong_sums(SharedMemory& collective, int towers, int rounds) {
     for (int round = 0; round < rounds; ++round) {
       const bool spread = round % 2 == 0;  // every other round tower 0 brings everything
       const auto mine = spread ? part(terms, tower, towers)
-                        : std::span(terms).first(tower == 0 ? terms.size() : 0);
+                               : std::span(terms).first(tower == 0 ? terms.size() : 0);
       wrong += collective.sum(tower, mine) != expected;
     }
   });

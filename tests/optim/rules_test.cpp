@@ -126,7 +126,8 @@ TEST(Rules, AValueOutOfRangeIsNamed) {
 TEST(Rules, NesterovNeedsMomentumAndTheTwoClipsExcludeEachOther) {
   expect_refused(refusal(Sgd{.nesterov = true}), "optimizer.momentum");
   EXPECT_EQ(refusal(Sgd{.momentum = 0.9, .nesterov = true}), "");
-  expect_refused(refusal(Sgd{}, {}, {.global_norm = 1, .per_shard_norm = 1}), "clip.global_norm and");
+  expect_refused(refusal(Sgd{}, {}, {.global_norm = 1, .per_shard_norm = 1}),
+                 "clip.global_norm and");
 }
 
 TEST(Rules, TheLearningRateOfAnyOptimizerCanBeReadAndSet) {

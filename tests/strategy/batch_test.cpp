@@ -37,9 +37,9 @@ TEST(Split, KnowsExamplesPairsTuplesArraysAndVectors) {
   EXPECT_EQ(part(std::array{data, target}, 2, 3)[1][0].item<int>(), 4);
   EXPECT_EQ(part(std::vector{data, target}, 2, 3)[1][0].item<int>(), 4);
   EXPECT_EQ(std::get<0>(part(std::tuple(std::pair(data, target), target), 2, 3)).second.numel(), 2);
-  for (const auto count : {rows(example), rows(std::pair(data, target)),
-                           rows(std::tuple(data, target)), rows(std::array{data, target}),
-                           rows(std::vector{data, target}), rows(data)})
+  for (const auto count :
+       {rows(example), rows(std::pair(data, target)), rows(std::tuple(data, target)),
+        rows(std::array{data, target}), rows(std::vector{data, target}), rows(data)})
     EXPECT_EQ(count, 6);
 }
 
@@ -56,7 +56,8 @@ struct Ragged {
   std::vector<int> lengths;
   Ragged shard(int i, int n) const {
     const auto size = static_cast<std::int64_t>(lengths.size());
-    return {{lengths.begin() + shard_begin(size, i, n), lengths.begin() + shard_begin(size, i + 1, n)}};
+    return {
+        {lengths.begin() + shard_begin(size, i, n), lengths.begin() + shard_begin(size, i + 1, n)}};
   }
 };
 

@@ -57,7 +57,8 @@ void expect_equal_on_any_number_of_devices(const Source& source) {
 }
 
 TEST(Mirrored, AnMlpIsTheSameBitForBitOn1To8Devices) {
-  expect_equal_on_any_number_of_devices<models::Mlp>([](int step) { return models::vectors(step); });
+  expect_equal_on_any_number_of_devices<models::Mlp>(
+      [](int step) { return models::vectors(step); });
 }
 
 TEST(Mirrored, AConvnetWithBatchNormIsTheSameBitForBitOn1To8Devices) {

@@ -102,7 +102,8 @@ TEST(Failure, InForwardOrBackwardNamesDeviceStepAndShardAndAppliesNothing) {
           EXPECT_NE(std::string(error.what()).find("bang"), std::string::npos) << error.what();
           EXPECT_THROW(std::rethrow_exception(error.cause), Bang);
         }
-        EXPECT_EQ(first_difference(without_gradients(before), without_gradients(towers.state())), "");
+        EXPECT_EQ(first_difference(without_gradients(before), without_gradients(towers.state())),
+                  "");
       }
 }
 
@@ -145,14 +146,15 @@ struct Bench {
     std::vector<models::Batch> loaded(models.size());
     engine.step({.load =
                      [&](int t, int shard) {
-                       loaded[static_cast<std::size_t>(t)] = shards[static_cast<std::size_t>(shard)];
+                       loaded[static_cast<std::size_t>(t)] =
+                           shards[static_cast<std::size_t>(shard)];
                        return rows(shards[static_cast<std::size_t>(shard)]);
                      },
                  .forward =
                      [&](int t) {
                        const auto i = static_cast<std::size_t>(t);
-                       return lockstep::detail::as_loss(models::CrossEntropy{}(*models[i], loaded[i]),
-                                              rows(loaded[i]));
+                       return lockstep::detail::as_loss(
+                           models::CrossEntropy{}(*models[i], loaded[i]), rows(loaded[i]));
                      }});
   }
 
@@ -175,7 +177,9 @@ TEST(Failure, AtEveryCallOfTheCollectiveBeforeTheUpdateAppliesNothing) {
           EXPECT_EQ(error.shard, -1);
           EXPECT_EQ(error.device, "cpu:" + std::to_string(tower));
         }
-        EXPECT_EQ(first_difference(without_gradients(before), without_gradients(bench.engine.state())), "");
+        EXPECT_EQ(
+            first_difference(without_gradients(before), without_gradients(bench.engine.state())),
+            "");
         bench.step();
         EXPECT_EQ(bench.engine.steps(), 1);
       }

@@ -183,8 +183,7 @@ TEST_P(NonFiniteTest, IsSkippedAndCountedOnRequest) {
   EXPECT_EQ(towers.skipped(), 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(LossAndGradient, NonFiniteTest, testing::Bool(), [](const auto& test) {
-  return test.param ? "Loss" : "Gradient";
-});
+INSTANTIATE_TEST_SUITE_P(LossAndGradient, NonFiniteTest, testing::Bool(),
+                         [](const auto& test) { return test.param ? "Loss" : "Gradient"; });
 
 }  // namespace

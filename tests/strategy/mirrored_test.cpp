@@ -45,14 +45,14 @@ TEST(Mirrored, TheReportSaysWhereTheTimeWent) {
   EXPECT_EQ(report.towers[1].device, "cpu:1");
   EXPECT_EQ(report.towers[1].rows, 8);
   for (const TowerReport& tower : report.towers) {
-    for (const Seconds part : {tower.input, tower.forward, tower.backward, tower.wait,
-                               tower.reduce, tower.update}) {
+    for (const Seconds part :
+         {tower.input, tower.forward, tower.backward, tower.wait, tower.reduce, tower.update}) {
       EXPECT_GT(part.count(), 0);
     }
-    EXPECT_LE((tower.input + tower.forward + tower.backward + tower.wait + tower.reduce +
-               tower.update)
-                  .count(),
-              whole.count());
+    EXPECT_LE(
+        (tower.input + tower.forward + tower.backward + tower.wait + tower.reduce + tower.update)
+            .count(),
+        whole.count());
   }
 }
 
@@ -208,7 +208,8 @@ TEST(Mirrored, BuffersBecomeTheMeanOverShards) {
   };
   towers.step(batch, loss);
   EXPECT_FALSE(torch::equal(means[0], means[1]));
-  EXPECT_TRUE(torch::equal(of(towers.state().buffers, "norm.running_mean"), (means[0] + means[1]) / 2));
+  EXPECT_TRUE(
+      torch::equal(of(towers.state().buffers, "norm.running_mean"), (means[0] + means[1]) / 2));
   EXPECT_EQ(of(towers.state().buffers, "norm.num_batches_tracked").item<int>(), 1);
 }
 
@@ -227,8 +228,10 @@ TEST(Mirrored, RulesGiveParametersTheirOwnRateAndDecay) {
   const State before = towers.state();
   towers.step(models::vectors(0), models::CrossEntropy{});
   const State after = towers.state();
-  EXPECT_TRUE(torch::equal(of(before.parameters, "first.bias"), of(after.parameters, "first.bias")));
-  EXPECT_FALSE(torch::equal(of(before.parameters, "second.bias"), of(after.parameters, "second.bias")));
+  EXPECT_TRUE(
+      torch::equal(of(before.parameters, "first.bias"), of(after.parameters, "first.bias")));
+  EXPECT_FALSE(
+      torch::equal(of(before.parameters, "second.bias"), of(after.parameters, "second.bias")));
 }
 
 struct HeldImpl : models::Mlp {

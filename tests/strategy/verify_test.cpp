@@ -40,8 +40,8 @@ TEST(Verify, NamesTheFirstDifference) {
 TEST(Verify, FindsOneBitInOneElementAndNamesTheTensor) {
   Mirrored<models::ConvNet> towers({.devices = cpu_devices(2)});
   const State a = towers.state();
-  for (const auto& [kind, part] : {std::pair{"parameter", &State::parameters},
-                                   std::pair{"buffer", &State::buffers}}) {
+  for (const auto& [kind, part] :
+       {std::pair{"parameter", &State::parameters}, std::pair{"buffer", &State::buffers}}) {
     State b = towers.state();
     auto& [name, tensor] = (b.*part)[1];
     tensor.view(-1)[3] = std::nextafter(tensor.view(-1)[3].item<float>(), 9.F);

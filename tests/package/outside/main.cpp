@@ -13,9 +13,12 @@ int main() {
   const auto x = torch::linspace(-1, 1, 16).view({16, 1});
   double loss = 0;
   for (int step = 0; step < 200; ++step)
-    loss = towers.step(std::pair(x, 3 * x + 1), [](Net& net, const auto& shard) {
-      return torch::mse_loss(net.line(shard.first), shard.second);
-    }).loss;
+    loss = towers
+               .step(std::pair(x, 3 * x + 1),
+                     [](Net& net, const auto& shard) {
+                       return torch::mse_loss(net.line(shard.first), shard.second);
+                     })
+               .loss;
   std::cout << "loss " << loss << '\n';
   return loss < 1e-2 ? 0 : 1;
 }
