@@ -17,8 +17,10 @@ constexpr Inventory kThreeGpus{.cores = 8, .gpus = 3};
 /// "cpu:0 cpu:1" for what `text` names on `machine`.
 std::string names(std::string_view text, const Inventory& machine) {
   std::string result;
-  for (const Device& device : parse_devices(text, 1, machine))
-    result += (result.empty() ? "" : " ") + device.name();
+  for (const Device& device : parse_devices(text, 1, machine)) {
+    if (!result.empty()) result += ' ';
+    result += device.name();
+  }
   return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include "device/tower_pool.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -79,6 +80,17 @@ TEST(TowerPool, EachTowerHasTheThreadsOfItsDevice) {
   const std::vector<int> expected = {1, 3, 2};
   EXPECT_EQ(intra_op_threads(pool), expected);
   EXPECT_EQ(intra_op_threads(pool), expected);
+}
+
+TEST(TowerPool, KernelsRunOnTheThreadsOfTheDevice) {
+  TowerPool pool({{.index = 0, .threads = 1}, {.index = 1, .threads = 3}});
+  std::vector<std::atomic<int>> pieces(2);  // one a thread
+  pool.run([&](int tower) {
+    at::parallel_for(
+        0, 300, 1, [&](std::int64_t, std::int64_t) { ++pieces[static_cast<std::size_t>(tower)]; });
+  });
+  EXPECT_EQ(pieces[0], 1);
+  EXPECT_EQ(pieces[1], 3);
 }
 
 TEST(TowerPool, TheCallersThreadsStayAsTheyWere) {
