@@ -17,7 +17,7 @@ using namespace lockstep;
 
 struct DemoOptions {
   std::string devices = "auto";
-  int shards = 4;
+  int shards = 0;  // 0: one a device, at least 4
   int batch = 128;
   int steps = 600;
   std::string data = "/usr/share/datasets/fashion-mnist";
@@ -82,8 +82,9 @@ Result train(const std::vector<Device>& devices, const DemoOptions& how,
   return result;
 }
 
-int run(const DemoOptions& how) {
+int run(DemoOptions how) {
   const auto devices = parse_devices(how.devices);
+  if (how.shards == 0) how.shards = std::max(4, static_cast<int>(devices.size()));
   std::cout << "Fashion-MNIST, a convnet with dropout, Adam: "
             << plural(static_cast<std::size_t>(how.steps), "step") << " of " << how.batch
             << " images in " << plural(static_cast<std::size_t>(how.shards), "shard") << "\n";
@@ -116,8 +117,10 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a small convnet on Fashion-MNIST on one device, then on all, and compares.");
   app.option_defaults()->always_capture_default();
   app.add_option("--devices", how.devices, "auto, cpu, gpu, cpu:0-3, gpu:0,2, ...");
-  app.add_option("--shards", how.shards, "parts of the global batch: what the result depends on")
-      ->check(CLI::PositiveNumber);
+  app.add_option(
+         "--shards", how.shards,
+         "parts of the global batch: what the result depends on; 0: one a device, at least 4")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--batch", how.batch, "images in a global batch")->check(CLI::Range(1, 10000));
   app.add_option("--steps", how.steps, "optimizer updates")->check(CLI::PositiveNumber);
   app.add_option("--data", how.data, "folder of the Fashion-MNIST files");

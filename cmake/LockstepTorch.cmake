@@ -13,10 +13,14 @@ foreach(_prefix IN LISTS CMAKE_PREFIX_PATH)
 endforeach()
 list(APPEND _roots ${LOCKSTEP_TORCH_HINT})
 
-find_path(LOCKSTEP_TORCH_API torch/torch.h HINTS ${_roots}
-          PATH_SUFFIXES include/torch/csrc/api/include)
-find_library(LOCKSTEP_TORCH_CPU torch_cpu HINTS ${_roots} PATH_SUFFIXES lib)
-find_library(LOCKSTEP_TORCH_C10 c10 HINTS ${_roots} PATH_SUFFIXES lib)
+# The folders above in their order first, then (a second call does nothing if the first found it)
+# the system: never headers from one and libraries from another.
+foreach(_where IN ITEMS NO_DEFAULT_PATH "")
+  find_path(LOCKSTEP_TORCH_API torch/torch.h HINTS ${_roots} ${_where}
+            PATH_SUFFIXES include/torch/csrc/api/include torch/csrc/api/include)
+  find_library(LOCKSTEP_TORCH_CPU torch_cpu HINTS ${_roots} ${_where} PATH_SUFFIXES lib)
+  find_library(LOCKSTEP_TORCH_C10 c10 HINTS ${_roots} ${_where} PATH_SUFFIXES lib)
+endforeach()
 mark_as_advanced(LOCKSTEP_TORCH_API LOCKSTEP_TORCH_CPU LOCKSTEP_TORCH_C10)
 if(NOT LOCKSTEP_TORCH_API OR NOT LOCKSTEP_TORCH_CPU OR NOT LOCKSTEP_TORCH_C10)
   message(FATAL_ERROR "LibTorch was not found. Run scripts/setup, or give your own with "

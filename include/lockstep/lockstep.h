@@ -5,6 +5,7 @@
 #include <lockstep/batch.h>      // IWYU pragma: export
 #include <lockstep/device.h>     // IWYU pragma: export
 #include <lockstep/error.h>      // IWYU pragma: export
+#include <lockstep/idx.h>        // IWYU pragma: export
 #include <lockstep/loss.h>       // IWYU pragma: export
 #include <lockstep/metrics.h>    // IWYU pragma: export
 #include <lockstep/mirrored.h>   // IWYU pragma: export

@@ -66,7 +66,7 @@ class MirroredBase {
 
   void set_learning_rate(double lr);  ///< from the next step on
 
-  /// A copy of all there is. Between steps.
+  /// A copy of weights, slots, averages, buffers and gradients. Between steps.
   State state() const;
 
   /// Runs `evaluation` with the moving averages in place of the weights, then puts the weights
@@ -99,7 +99,7 @@ class Mirrored : public MirroredBase {
 
   /// One optimizer update. `loss(model, shard)` runs on each tower's thread, once a shard, and
   /// returns the mean over the shard's rows, or Loss{sum, weight}.
-  /// Throws TowerError when a tower fails: nothing is applied then, and the next step may be tried.
+  /// Throws TowerError when a tower fails: see there.
   template <class Batch, class LossFn>
   StepReport step(const Batch& batch, const LossFn& loss) {
     return with_work(batch, loss, [this](const auto& work) { return run_step(work); });
@@ -134,7 +134,7 @@ class Mirrored : public MirroredBase {
   }
 
   /// The first tower's replica. Between steps its weights are the weights: write them in place, or
-  /// torch::load them.
+  /// load them, with torch::load or load(archive).
   Model& model() { return model_of(0); }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
 // Optimizers, as plain values. They update slices of the parameter arena: each slot exists once,
-// whatever the number of devices. Names, defaults and results are those of torch::optim.
+// whatever the number of devices. Defaults and results are those of torch::optim.
 
 #include <optional>
 #include <string>
@@ -41,7 +41,7 @@ struct Adagrad {
   double weight_decay = 0;  ///< L2: added to the gradient
 };
 
-/// PyTorch's RMSprop by default; `tensorflow_rms_prop` sets the four things in which
+/// PyTorch's RMSprop by default; `tensorflow_rms_prop` sets the three things in which
 /// tf.train.RMSPropOptimizer differs.
 struct RmsProp {
   double lr = 1e-2;
@@ -63,8 +63,8 @@ RmsProp tensorflow_rms_prop(double lr, double decay = 0.9, double momentum = 0,
 using Optimizer = std::variant<Sgd, Adam, AdamW, RmsProp, Adagrad>;
 
 /// A parameter group: what holds for parameters whose name matches `pattern`, in which * stands for
-/// any text: {"*.bias", .weight_decay = 0}. The first rule that matches counts; a rule that matches
-/// nothing is an error.
+/// any text: {.pattern = "*.bias", .weight_decay = 0}. The first rule that matches counts; a rule
+/// that matches nothing is an error.
 struct ParameterRule {
   std::string pattern;
   double lr_factor = 1;

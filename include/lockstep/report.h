@@ -27,12 +27,12 @@ struct TowerReport {
 
 struct StepReport {
   std::int64_t step = 0;     ///< number of this step, from 0
-  bool applied = true;       ///< false: skipped, the weights are what they were
+  bool applied = true;       ///< false: skipped, or only computed; the weights are what they were
   double loss = 0;           ///< sum over all shards divided by the total weight
   double weight = 0;         ///< total weight: rows, or what Loss::weight counts
   std::int64_t rows = 0;     ///< of the global batch, where known
-  double gradient_norm = 0;  ///< of the averaged gradient, before clipping
-  bool clipped = false;
+  double gradient_norm = 0;  ///< of the averaged gradient, before clipping to global_norm
+  bool clipped = false;      ///< to global_norm
   std::vector<TowerReport> towers = {};
   std::vector<std::string> notes = {};  ///< said once: parameters without a gradient, shared cores
 };

@@ -71,29 +71,26 @@ class Parser {
   void item() {
     const std::string word = this->word();
     if (word == "auto") {
-      for (const Device& device : defaults()) add(device);
+      const DeviceKind kind = machine_.gpus > 0 ? DeviceKind::gpu : DeviceKind::cpu;
+      for (int index = 0; index < count(kind); ++index) add(kind, index);
       return;
     }
     const DeviceKind kind = kind_of(word);
     if (!accept(':')) {
-      const int count = kind == DeviceKind::cpu ? machine_.cores : machine_.gpus;
-      if (count == 0) fail("there is no GPU");
-      for (int index = 0; index < count; ++index) add({kind, index, threads_});
+      if (count(kind) == 0) fail("there is no GPU");
+      for (int index = 0; index < count(kind); ++index) add(kind, index);
       return;
     }
     do {
       const int first = number();
       const int last = accept('-') ? number() : first;
       if (last < first) fail("a range runs upwards");
-      for (int index = first; index <= last; ++index) add({kind, index, threads_});
+      for (int index = first; index <= last; ++index) add(kind, index);
     } while (rest_.size() > 1 && rest_[0] == ',' && std::isdigit(rest_[1]) && accept(','));
   }
 
-  std::vector<Device> defaults() const {
-    if (machine_.gpus == 0) return cpu_devices(machine_.cores, threads_);
-    std::vector<Device> gpus;
-    for (int index = 0; index < machine_.gpus; ++index) gpus.push_back({DeviceKind::gpu, index, 1});
-    return gpus;
+  int count(DeviceKind kind) const {
+    return kind == DeviceKind::cpu ? machine_.cores : machine_.gpus;
   }
 
   DeviceKind kind_of(const std::string& word) const {
@@ -134,7 +131,8 @@ class Parser {
     return true;
   }
 
-  void add(const Device& device) {
+  void add(DeviceKind kind, int index) {
+    const Device device{kind, index, kind == DeviceKind::cpu ? threads_ : 1};
     if (device.kind == DeviceKind::gpu && device.index >= machine_.gpus)
       fail(device.name() + " is not there");
     const auto same = [&](const Device& other) { return other.name() == device.name(); };

@@ -20,18 +20,13 @@ c10::Device torch_device(const Device& device) {
 TowerPool::TowerPool(std::vector<Device> devices)
     : devices_(std::move(devices)), errors_(devices_.size()) {
   check(!devices_.empty(), "a tower pool needs a device");
+  for (const Device& each : devices_) check(each.threads > 0, "a device needs a thread");
   // LibTorch gives threads to come the count that was set last: put the caller's back afterwards.
   const int callers = at::get_num_threads();
   for (int tower = 0; tower < size(); ++tower)
-    threads_.emplace_back([this, tower] { serve(tower); });
-  run([this](int tower) { at::set_num_threads(device(tower).threads); });
+    threads_.emplace_back([this, tower](const std::stop_token& stop) { serve(tower, stop); });
+  run([](int) {});  // all threads have set theirs
   at::set_num_threads(callers);
-}
-
-TowerPool::~TowerPool() {
-  const std::scoped_lock lock(mutex_);
-  closing_ = true;
-  started_.notify_all();
 }
 
 void TowerPool::run(const std::function<void(int tower)>& job) {
@@ -58,13 +53,16 @@ void TowerPool::finish() {
     if (error) std::rethrow_exception(error);
 }
 
-void TowerPool::serve(int tower) {
+void TowerPool::serve(int tower, const std::stop_token& stop) {
   const c10::DeviceGuard device_guard(torch_device(device(tower)));
   const c10::AutoGradMode grad_mode(true);
+  // Once in LibTorch and once here, or else the first kernel would take the default again.
+  at::get_num_threads();
+  at::internal::lazy_init_num_threads();
+  at::set_num_threads(device(tower).threads);
   for (std::uint64_t done = 0;; ++done) {
     std::unique_lock lock(mutex_);
-    started_.wait(lock, [&] { return closing_ || round_ != done; });
-    if (closing_) return;
+    if (!started_.wait(lock, stop, [&] { return round_ != done; })) return;
     const auto& job = *job_;
     lock.unlock();
     std::exception_ptr error;

@@ -5,9 +5,11 @@
 #include <lockstep/device.h>
 
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -18,7 +20,6 @@ namespace lockstep::device {
 class TowerPool {
  public:
   explicit TowerPool(std::vector<Device> devices);
-  ~TowerPool();
 
   int size() const { return static_cast<int>(devices_.size()); }
   const Device& device(int tower) const { return devices_[static_cast<std::size_t>(tower)]; }
@@ -32,17 +33,17 @@ class TowerPool {
   void finish();
 
  private:
-  void serve(int tower);
+  void serve(int tower, const std::stop_token& stop);
 
   const std::vector<Device> devices_;
 
   std::mutex mutex_;
-  std::condition_variable started_, finished_;
+  std::condition_variable_any started_;
+  std::condition_variable finished_;
   // Guarded by mutex_.
   const std::function<void(int)>* job_ = nullptr;
   std::uint64_t round_ = 0;
   int running_ = 0;
-  bool closing_ = false;
   std::vector<std::exception_ptr> errors_;
 
   std::vector<std::jthread> threads_;  // last: the threads use what is above

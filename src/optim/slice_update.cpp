@@ -1,5 +1,6 @@
 #include "optim/slice_update.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adagrad.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -10,8 +11,8 @@
 namespace lockstep::optim {
 namespace {
 
-/// Elements updated at a time and thread: a block of parameters, gradients and slots fits into a
-/// second-level cache.
+/// Elements updated at a time: a block of parameters, gradients and slots fits into a second-level
+/// cache. Small enough that no operator shares a block among threads, which might change its bits.
 constexpr std::int64_t kUpdateBlock = 4 * arena::kBlock;
 
 struct SlotSpec {
@@ -95,18 +96,18 @@ void update(const RmsProp& rms, const Target& t) {
 
 SliceUpdate::SliceUpdate(const arena::Layout& layout, arena::Slice range, torch::Tensor parameters,
                          torch::Tensor gradient, const Optimizer& optimizer,
-                         std::span<const ParameterRule> rules, bool averaged, int threads)
+                         std::span<const ParameterRule> rules, bool averaged)
     : range_(range), parameters_(std::move(parameters)), gradient_(std::move(gradient)) {
   const torch::NoGradGuard no_grad;
   for (const SlotSpec& spec :
        std::visit([](const auto& kind) { return slot_specs(kind); }, optimizer))
     slots_.push_back({spec.name, torch::full_like(parameters_, spec.initial)});
   if (averaged) average_ = parameters_.clone();
-  cut_blocks(layout, optimizer, rules, kUpdateBlock * threads);
+  cut_blocks(layout, optimizer, rules);
 }
 
 void SliceUpdate::cut_blocks(const arena::Layout& layout, const Optimizer& optimizer,
-                             std::span<const ParameterRule> rules, std::int64_t block_size) {
+                             std::span<const ParameterRule> rules) {
   const auto end_of = [&](auto seat) {
     return std::next(seat) == layout.seats.end() ? layout.size : std::next(seat)->offset;
   };
@@ -120,8 +121,8 @@ void SliceUpdate::cut_blocks(const arena::Layout& layout, const Optimizer& optim
          ++seat)
       end = end_of(seat);
     end = std::min(end, range_.end);
-    for (; begin < end; begin += std::min(block_size, end - begin)) {
-      const auto cut = [&, n = std::min(block_size, end - begin)](const torch::Tensor& flat) {
+    for (; begin < end; begin += std::min(kUpdateBlock, end - begin)) {
+      const auto cut = [&, n = std::min(kUpdateBlock, end - begin)](const torch::Tensor& flat) {
         return flat.defined() ? flat.narrow(0, begin - range_.begin, n) : flat;
       };
       Block& block =
@@ -132,19 +133,28 @@ void SliceUpdate::cut_blocks(const arena::Layout& layout, const Optimizer& optim
 }
 
 void SliceUpdate::apply(const Optimizer& optimizer, const Moment& moment) {
-  const torch::NoGradGuard no_grad;
   const torch::Tensor number = torch::full({}, static_cast<double>(moment.updates + 1));
-  const double lr = learning_rate(optimizer);
-  for (Block& block : blocks_) {
-    // Until the first update the caller may still have written the weights.
-    if (block.average.defined() && moment.updates == 0) block.average.copy_(block.parameter);
-    if (moment.clip_factor != 1) block.gradient.mul_(moment.clip_factor);
-    const Target target{
-        block.parameter,          block.gradient, block.slots, lr * block.terms.lr_factor,
-        block.terms.weight_decay, number};
-    std::visit([&](const auto& kind) { update(kind, target); }, optimizer);
-    if (block.average.defined()) block.average.lerp_(block.parameter, 1 - moment.average_keep);
-  }
+  const auto count = static_cast<std::int64_t>(blocks_.size());
+  at::parallel_for(0, count, /*grain_size=*/1, [&](std::int64_t begin, std::int64_t end) {
+    const torch::NoGradGuard no_grad;
+    for (std::int64_t i = begin; i < end; ++i)
+      update_block(blocks_[static_cast<std::size_t>(i)], optimizer, moment, number);
+  });
+}
+
+void SliceUpdate::update_block(Block& block, const Optimizer& optimizer, const Moment& moment,
+                               const torch::Tensor& number) {
+  // Until the first update the caller may still have written the weights.
+  if (block.average.defined() && moment.updates == 0) block.average.copy_(block.parameter);
+  if (moment.clip_factor != 1) block.gradient.mul_(moment.clip_factor);
+  const Target target{.p = block.parameter,
+                      .g = block.gradient,
+                      .slots = block.slots,
+                      .lr = learning_rate(optimizer) * block.terms.lr_factor,
+                      .weight_decay = block.terms.weight_decay,
+                      .number = number};
+  std::visit([&](const auto& kind) { update(kind, target); }, optimizer);
+  if (block.average.defined()) block.average.lerp_(block.parameter, 1 - moment.average_keep);
 }
 
 void SliceUpdate::swap_average() {

@@ -27,14 +27,15 @@ struct Moment {
 };
 
 /// Owns the slots of one tower's slice of one arena. Works in cache-sized blocks, so that the few
-/// operators an optimizer takes cost one pass over memory. All functions update in place.
+/// operators an optimizer takes cost one pass over memory; a device's threads share the blocks. All
+/// functions update in place.
 class SliceUpdate {
  public:
   /// `parameters` and `gradient` are the slice's part of their arenas. Slots start at their initial
   /// values; the moving average, if wanted, at what the parameters are before the first update.
   SliceUpdate(const arena::Layout& layout, arena::Slice range, torch::Tensor parameters,
               torch::Tensor gradient, const Optimizer& optimizer,
-              std::span<const ParameterRule> rules, bool averaged, int threads);
+              std::span<const ParameterRule> rules, bool averaged);
 
   void apply(const Optimizer& optimizer, const Moment& moment);
 
@@ -54,7 +55,9 @@ class SliceUpdate {
   };
 
   void cut_blocks(const arena::Layout& layout, const Optimizer& optimizer,
-                  std::span<const ParameterRule> rules, std::int64_t block_size);
+                  std::span<const ParameterRule> rules);
+  static void update_block(Block& block, const Optimizer& optimizer, const Moment& moment,
+                           const torch::Tensor& number);
 
   const arena::Slice range_;
   torch::Tensor parameters_, gradient_, average_;

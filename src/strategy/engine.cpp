@@ -115,13 +115,16 @@ StepReport Engine::step(const ShardWork& work) {
     std::vector<std::vector<torch::Tensor>> buffers;
     for (Tower& tower : towers_)
       std::move(tower.buffers.begin(), tower.buffers.end(), std::back_inserter(buffers));
+    torn_ = true;  // until the buffers follow the weights
     replicas_->set_buffers(buffers);
+    torn_ = false;
     ++updates_;
   } else {
     replicas_->restore_buffers();
   }
+  StepReport result = report(outcome);
   ++steps_;
-  return report(outcome);
+  return result;
 }
 
 StepReport Engine::compute(const ShardWork& work) {
@@ -137,12 +140,15 @@ StepReport Engine::compute(const ShardWork& work) {
   return report(outcome);
 }
 
+void Engine::require_whole() const {
+  check(!torn_, "a tower failed while applying a step: the weights are lost, make the towers anew");
+}
+
 /// Runs `job` on all towers. When one fails the others are freed, what the step has left is cleared
 /// away, and the first error comes out as a TowerError.
 void Engine::run_towers(const std::function<void(Tower&)>& job) {
   check(!averaged_, "no step inside with_averaged_weights");
-  check(!torn_,
-        "a tower failed while applying a step: the weights are lost, start from a checkpoint");
+  require_whole();
   replicas_->adopt();
   std::atomic<Tower*> failed = nullptr;
   try {

@@ -36,7 +36,7 @@ class Engine {
   State state() const;
 
   const MirroredOptions& options() const { return options_; }
-  void set_learning_rate(double lr) { lockstep::set_learning_rate(options_.optimizer, lr); }
+  void set_learning_rate(double lr);
   std::int64_t steps() const { return steps_; }
   std::int64_t skipped() const { return steps_ - updates_; }
 
@@ -54,6 +54,7 @@ class Engine {
   Outcome train(strategy::Tower& tower, const ShardWork& work);
   bool acceptable(strategy::Tower& tower, double norm);
   double average_keep() const;
+  void require_whole() const;
   StepReport report(const Outcome& outcome);
   TowerReport report_of(const strategy::Tower& tower) const;
   std::vector<std::string> notes();
@@ -72,11 +73,12 @@ class Engine {
   std::vector<strategy::Tower> towers_;
 
   // The caller's.
-  std::int64_t steps_ = 0;    // taken, skipped ones included
-  std::int64_t updates_ = 0;  // applied
-  bool averaged_ = false;     // inside with_averaged_weights
-  bool torn_ = false;         // a tower failed while applying: the weights are lost
-  std::set<std::string> noted_;
+  std::int64_t steps_ = 0;                  // taken, skipped ones included
+  std::int64_t updates_ = 0;                // applied
+  bool averaged_ = false;                   // inside with_averaged_weights
+  bool torn_ = false;                       // a tower failed while applying: the weights are lost
+  std::set<std::string> noted_;             // parameters
+  std::vector<std::string> pending_notes_;  // to be said with the next report
 };
 
 }  // namespace lockstep::detail

@@ -31,6 +31,7 @@ class EvaluationMode {
 }  // namespace
 
 void Engine::run_tasks(const std::function<Task()>& next) {
+  require_whole();
   replicas_->adopt();
   replicas_->restore_buffers();
   strategy::TaskQueue queue(2 * towers_.size());
@@ -65,6 +66,7 @@ void Engine::run_tasks(const std::function<Task()>& next) {
     queue.cancel();
   }
   pool_->finish();
+  replicas_->restore_buffers();  // should a metric have written to them
   if (unreadable) std::rethrow_exception(unreadable);
   if (Tower* tower = failed)
     throw TowerError(pool_->device(tower->index).name(), steps_, -1, "evaluate",
@@ -75,13 +77,14 @@ void Engine::with_averaged_weights(const std::function<void()>& evaluation) {
   if (!options_.moving_average)
     throw ConfigError("there are no averaged weights; set moving_average in MirroredOptions.");
   check(!averaged_, "with_averaged_weights does not nest");
+  require_whole();
   replicas_->adopt();
-  if (updates_ == 0) return evaluation();  // the average starts from the weights
   const auto swap = [this] {
+    averaged_ = !averaged_;
+    if (updates_ == 0) return;  // the average starts from the weights
     pool_->run([this](int tower) {
       for (auto& slice : towers_[static_cast<std::size_t>(tower)].updates) slice.swap_average();
     });
-    averaged_ = !averaged_;
   };
   swap();
   try {
@@ -109,6 +112,8 @@ std::vector<NamedTensor> Engine::named(
 }
 
 State Engine::state() const {
+  require_whole();
+  replicas_->adopt();
   const torch::NoGradGuard no_grad;
   State state;
   for (std::size_t i = 0; i < replicas_->layouts().size(); ++i)

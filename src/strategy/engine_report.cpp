@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "strategy/engine.h"
 
@@ -44,11 +45,7 @@ TowerReport Engine::report_of(const Tower& tower) const {
 
 /// What is worth saying and was not said before.
 std::vector<std::string> Engine::notes() {
-  std::vector<std::string> result;
-  const auto say_once = [&](const std::string& note) {
-    if (!note.empty() && noted_.insert(note).second) result.push_back(note);
-  };
-  if (noted_.empty()) say_once(oversubscription(options_.devices, inventory()));
+  std::vector<std::string> result = std::exchange(pending_notes_, {});
   const auto& trainable = (*replicas_)[0].tensors.trainable;
   bool any = false;
   std::vector<bool> reached(trainable.size());
@@ -59,8 +56,8 @@ std::vector<std::string> Engine::notes() {
         if (sum.gradients[i].defined()) reached[i] = true;
       }
   for (std::size_t i = 0; any && i < reached.size(); ++i)
-    if (!reached[i])
-      say_once("parameter '" + trainable[i].name + "' got no gradient: it counts as zero.");
+    if (!reached[i] && noted_.insert(trainable[i].name).second)
+      result.push_back("parameter '" + trainable[i].name + "' got no gradient: it counts as zero.");
   return result;
 }
 

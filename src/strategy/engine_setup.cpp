@@ -1,5 +1,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <cmath>
+
 #include "collective/shared_memory.h"
 #include "device/random_stream.h"
 #include "optim/rules.h"
@@ -47,6 +49,14 @@ Engine::Engine(MirroredOptions options, const Factory& replica,
                     ? make_collective(towers, options_.shards)
                     : std::make_unique<collective::SharedMemory>(towers, options_.shards);
   make_towers();
+  const std::string shared_cores = oversubscription(options_.devices, inventory());
+  if (!shared_cores.empty()) pending_notes_.push_back(shared_cores);
+}
+
+void Engine::set_learning_rate(double lr) {
+  if (!(std::isfinite(lr) && lr >= 0))
+    throw ConfigError("the learning rate is " + std::to_string(lr) + "; it must be 0 or more.");
+  lockstep::set_learning_rate(options_.optimizer, lr);
 }
 
 void Engine::make_towers() {
@@ -68,8 +78,7 @@ void Engine::make_towers() {
           static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
       tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
       tower.updates.emplace_back(layout, range, parameters, gradient, options_.optimizer,
-                                 options_.rules, options_.moving_average.has_value(),
-                                 pool_->device(index).threads);
+                                 options_.rules, options_.moving_average.has_value());
     }
   });
 }

@@ -10,10 +10,12 @@
 namespace lockstep::strategy {
 namespace {
 
-/// `gradient` as the seat wants it: dense, its dtype, its memory order.
+/// `gradient` as the seat wants it: dense, its dtype, its memory order, and nobody else's: autograd
+/// may leave two parameters with views of one tensor, and sums go in place.
 torch::Tensor conform(torch::Tensor gradient, const arena::Seat& seat, torch::Dtype dtype) {
   if (gradient.is_sparse()) gradient = gradient.to_dense();
-  if (gradient.strides() == seat.strides && gradient.scalar_type() == dtype) return gradient;
+  const bool fits = gradient.strides() == seat.strides && gradient.scalar_type() == dtype;
+  if (fits && gradient.storage().use_count() == 1) return gradient;
   return torch::empty_strided(seat.sizes, seat.strides, gradient.options().dtype(dtype))
       .copy_(gradient);
 }

@@ -11,7 +11,10 @@ Loss as_loss(const torch::Tensor& mean, std::int64_t rows) {
     throw ConfigError(
         "the loss is a mean, but the batch type does not tell its rows; give it "
         "rows(), or return Loss{sum, weight}.");
-  return checked({mean.defined() ? mean * rows : mean, static_cast<double>(rows)});
+  if (!mean.defined()) return checked({});
+  // A 16-bit mean times the rows might overflow.
+  const bool narrow = mean.scalar_type() == torch::kHalf || mean.scalar_type() == torch::kBFloat16;
+  return checked({(narrow ? mean.to(torch::kFloat32) : mean) * rows, static_cast<double>(rows)});
 }
 
 Loss checked(Loss loss) {

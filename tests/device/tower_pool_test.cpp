@@ -82,15 +82,21 @@ TEST(TowerPool, EachTowerHasTheThreadsOfItsDevice) {
   EXPECT_EQ(intra_op_threads(pool), expected);
 }
 
-TEST(TowerPool, KernelsRunOnTheThreadsOfTheDevice) {
+TEST(TowerPool, KernelsSumAsTheThreadsOfTheDeviceMakeThem) {
+  auto random = at::make_generator<at::CPUGeneratorImpl>(std::uint64_t{1});
+  const torch::Tensor numbers = torch::randn({300000}, random);
+  const int before = at::get_num_threads();
+  std::vector<float> expected, found(2);
+  for (const int threads : {1, 3}) {
+    at::set_num_threads(threads);
+    expected.push_back(numbers.sum().item<float>());
+  }
+  at::set_num_threads(before);
+  ASSERT_NE(expected[0], expected[1]);  // so the threads show
   TowerPool pool({{.index = 0, .threads = 1}, {.index = 1, .threads = 3}});
-  std::vector<std::atomic<int>> pieces(2);  // one a thread
-  pool.run([&](int tower) {
-    at::parallel_for(
-        0, 300, 1, [&](std::int64_t, std::int64_t) { ++pieces[static_cast<std::size_t>(tower)]; });
-  });
-  EXPECT_EQ(pieces[0], 1);
-  EXPECT_EQ(pieces[1], 3);
+  pool.run(
+      [&](int tower) { found[static_cast<std::size_t>(tower)] = numbers.sum().item<float>(); });
+  EXPECT_EQ(found, expected);
 }
 
 TEST(TowerPool, TheCallersThreadsStayAsTheyWere) {
