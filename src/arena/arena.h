@@ -52,7 +52,10 @@ struct Layout {
 /// One layout a dtype, in order of first appearance.
 std::vector<Layout> layouts(const std::vector<Entry>& entries);
 
-/// A zeroed buffer for `layout`, gaps included.
+/// A zeroed flat buffer, in huge pages where it is large and the system has them.
+torch::Tensor allocate(std::int64_t size, torch::Dtype dtype, torch::Device device);
+
+/// One for `layout`, gaps included.
 torch::Tensor allocate(const Layout& layout, torch::Device device);
 
 /// The part of `flat` in which `seat` sits, with the tensor's sizes and strides; `flat` begins at

@@ -21,17 +21,20 @@ class Reader {
     while (bytes > 0) {
       const auto piece = static_cast<unsigned>(std::min<std::size_t>(bytes, 1U << 30U));
       const int got = gzread(file_.get(), out, piece);
-      if (got <= 0) throw CorruptFile(path_, offset_, what);
+      if (got <= 0) fail(what);
       out += got;
       offset_ += static_cast<std::uint64_t>(got);
       bytes -= static_cast<std::size_t>(got);
     }
   }
 
+  /// Throws unless the file ends here, its checksum (if gzipped) included.
   void expect_end() {
     unsigned char more = 0;
-    if (gzread(file_.get(), &more, 1) != 0)
-      throw CorruptFile(path_, offset_, "the end of the file");
+    const int got = gzread(file_.get(), &more, 1);
+    int code = Z_OK;
+    gzerror(file_.get(), &code);
+    if (got != 0 || code != Z_OK) fail("the end of the file");
   }
 
   std::uint64_t offset() const { return offset_; }
@@ -40,6 +43,13 @@ class Reader {
   struct Close {
     void operator()(gzFile file) const { gzclose(file); }
   };
+
+  [[noreturn]] void fail(const char* expected) {
+    int code = Z_OK;
+    gzerror(file_.get(), &code);
+    if (code == Z_ERRNO) throw IoError(path_, "read", errno);
+    throw CorruptFile(path_, offset_, expected);
+  }
 
   const std::string path_;
   std::unique_ptr<gzFile_s, Close> file_;

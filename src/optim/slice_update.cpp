@@ -99,10 +99,13 @@ SliceUpdate::SliceUpdate(const arena::Layout& layout, arena::Slice range, torch:
                          std::span<const ParameterRule> rules, bool averaged)
     : range_(range), parameters_(std::move(parameters)), gradient_(std::move(gradient)) {
   const torch::NoGradGuard no_grad;
+  const auto allocate = [this] {
+    return arena::allocate(parameters_.numel(), parameters_.scalar_type(), parameters_.device());
+  };
   for (const SlotSpec& spec :
        std::visit([](const auto& kind) { return slot_specs(kind); }, optimizer))
-    slots_.push_back({spec.name, torch::full_like(parameters_, spec.initial)});
-  if (averaged) average_ = parameters_.clone();
+    slots_.push_back({spec.name, allocate().fill_(spec.initial)});
+  if (averaged) average_ = allocate().copy_(parameters_);
   cut_blocks(layout, optimizer, rules);
 }
 

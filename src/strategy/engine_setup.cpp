@@ -73,7 +73,8 @@ void Engine::make_towers() {
       const arena::Slice range = arena::slice_of(layout, index, count);
       const torch::Tensor parameters =
           replicas_->parameters()[i].narrow(0, range.begin, range.size());
-      const torch::Tensor gradient = torch::zeros_like(parameters);
+      const torch::Tensor gradient =
+          arena::allocate(range.size(), layout.dtype, parameters.device());
       const auto blocks =
           static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
       tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
