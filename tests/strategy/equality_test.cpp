@@ -125,6 +125,31 @@ TEST(Mirrored, ThreeDtypesSideBySideAreTheSameBitForBitOn1To8Devices) {
   expect_equal_on_any_number_of_devices<Mixed>([](int step) { return models::vectors(step); });
 }
 
+/// Autograd leaves p and q with gradients that are views of one tensor.
+struct Aliased : torch::nn::Module {
+  Aliased() {
+    p = register_parameter("p", torch::ones({6, 10}));
+    q = register_parameter("q", torch::ones({10, 6}));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return torch::matmul(x, p.view({12, 5}) + q.view({12, 5}));
+  }
+  torch::Tensor p, q;
+};
+
+TEST(Mirrored, GradientsThatShareMemoryAreTheSameBitForBitOn1To8Devices) {
+  expect_equal_on_any_number_of_devices<Aliased>([](int step) { return models::vectors(step); });
+  MirroredOptions how = options(1);
+  how.clip = {};
+  Mirrored<Aliased> many(how);
+  how.shards = 1;
+  Mirrored<Aliased> one(how);
+  for (auto* towers : {&many, &one}) towers->step(models::vectors(0), models::CrossEntropy{});
+  // Only the order of float32 sums differs.
+  EXPECT_TRUE(
+      torch::allclose(many.state().gradients[0].value, one.state().gradients[0].value, 1e-4, 1e-7));
+}
+
 TEST(Mirrored, DropoutDependsOnTheSeed) {
   const auto source = [](int step) { return models::sentences(step); };
   MirroredOptions other = options(2);

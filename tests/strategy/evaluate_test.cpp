@@ -67,6 +67,16 @@ TEST(Evaluate, RunsWithoutGradientsInEvaluationModeAndLeavesTheModesAsTheyWere) 
   EXPECT_EQ(first_difference(before, towers.state()), "");
 }
 
+TEST(Evaluate, WhatAMetricWritesToBuffersIsNotKept) {
+  Mirrored<models::ConvNet> towers(options(2));
+  const State before = towers.state();
+  towers.evaluate(batches(), [](models::ConvNet& model, const models::Batch& batch) {
+    model.norm->running_mean.add_(1);
+    return accuracy(model, batch);
+  });
+  EXPECT_EQ(first_difference(before, towers.state()), "");
+}
+
 TEST(Evaluate, UsesEveryTower) {
   Mirrored<models::ConvNet> towers(options(2));
   std::mutex mutex;
@@ -115,6 +125,10 @@ TEST(MovingAverage, IsSwappedInForAnEvaluationAndBackExactly) {
   EXPECT_THROW(towers.with_averaged_weights([] { throw std::runtime_error("bang"); }),
                std::runtime_error);
   EXPECT_EQ(first_difference(before, towers.state()), "");
+  Mirrored<models::Mlp> fresh(how);
+  fresh.with_averaged_weights([&] {
+    EXPECT_THROW(fresh.step(models::vectors(0), models::CrossEntropy{}), std::logic_error);
+  });
   towers.with_averaged_weights([&] {
     EXPECT_THROW(towers.step(models::vectors(0), models::CrossEntropy{}), std::logic_error);
   });

@@ -189,6 +189,8 @@ TEST(Failure, WhileApplyingIsSaidAndNoFurtherStepPretends) {
   Bench bench(2, 1, 4);  // gather: the slices are updated
   EXPECT_THROW(bench.step(), TowerError);
   EXPECT_THROW(bench.step(), std::logic_error);
+  EXPECT_THROW(bench.engine.state(), std::logic_error);
+  EXPECT_THROW(bench.engine.run_tasks([] { return nullptr; }), std::logic_error);
 }
 
 TEST(Failure, ABatchThatCannotBeSplitLeavesTheTowersUsable) {

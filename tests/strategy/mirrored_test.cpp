@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/lockstep.h>
 
-#include <cstring>
+#include <cmath>
 #include <sstream>
 
 #include "models.h"
@@ -34,6 +34,13 @@ TEST(Mirrored, MoreTowersThanShardsSitOut) {
   for (const TowerReport& tower : report.towers) working += tower.shards > 0;
   EXPECT_EQ(working, 2);
   EXPECT_TRUE(report.applied);
+}
+
+TEST(Mirrored, StepsAreNumberedFrom0) {
+  Mirrored<models::Mlp> towers(options(2));
+  for (int step = 0; step < 3; ++step)
+    EXPECT_EQ(towers.step(models::vectors(step), models::CrossEntropy{}).step, step);
+  EXPECT_EQ(towers.steps(), 3);
 }
 
 TEST(Mirrored, TheReportSaysWhereTheTimeWent) {
@@ -179,6 +186,7 @@ TEST(Mirrored, WeightsWrittenOrLoadedIntoTheModelAreTheWeights) {
   torch::serialize::InputArchive archive;
   archive.load_from(file);
   target.model().load(archive);
+  EXPECT_TRUE(torch::equal(target.state().parameters[0].value, source.state().parameters[0].value));
   target.step(models::images(3), models::CrossEntropy{});
   source.step(models::images(3), models::CrossEntropy{});
   EXPECT_EQ(first_difference(source.state(), target.state()), "");
@@ -215,6 +223,8 @@ TEST(Mirrored, BuffersBecomeTheMeanOverShards) {
 
 TEST(Mirrored, TheLearningRateCanBeSetBetweenSteps) {
   Mirrored<models::Mlp> towers(options(2));
+  EXPECT_THROW(towers.set_learning_rate(-1), ConfigError);
+  EXPECT_THROW(towers.set_learning_rate(std::nan("")), ConfigError);
   towers.set_learning_rate(0);
   const auto before = towers.state().parameters;
   towers.step(models::vectors(0), models::CrossEntropy{});
