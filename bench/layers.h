@@ -11,14 +11,14 @@
 #include "numpy_random.h"
 
 /// Layers of the workloads, as modules for one device. Constructors leave kernels uninitialised,
-/// since `fill` replaces them, and set all else as the peers' common.py does: biases zero, batch
+/// since `fill` replaces them, and set all else as the peers do: biases zero, batch
 /// norms at the identity.
 namespace bench {
 
 using torch::Tensor;
 
-/// Draws the kernels of common.weights() into parameters, in place. To be called layer by layer
-/// in the order of common.py.
+/// Draws the kernels that all peers start from into parameters, in place. To be called layer by
+/// layer, in their order.
 class InitialWeights {
  public:
   /// A kernel that the peers lay out as (..., inputs, outputs), into its transpose.

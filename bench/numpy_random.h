@@ -5,10 +5,10 @@
 
 namespace bench {
 
-/// What the peers' common.py uses of numpy's `default_rng(seed)`, number for number: a PCG64
-/// generator (XSL-RR 128/64) seeded by a SeedSequence. Every call draws from one stream, so calls
-/// must come in the order of common.py. 64-bit outputs serve 32-bit requests in halves, low half
-/// first; the half left over by one call is the first number of the next.
+/// What the peers, written in Python, use of numpy's `default_rng(seed)`, number for number: a
+/// PCG64 generator (XSL-RR 128/64) seeded by a SeedSequence. Every call draws from one stream, so
+/// calls must come in their order. 64-bit outputs serve 32-bit requests in halves, low half first;
+/// the half left over by one call is the first number of the next.
 class NumpyRandom {
  public:
   explicit NumpyRandom(std::uint64_t seed);

@@ -1,8 +1,9 @@
-// Times training steps of one workload as the peers do, and prints the same report.
+// Times training steps of one workload, as the peers (the same workloads in other frameworks, see
+// docs/performance.md) do, and prints the same report.
 //
 //   step chat --devices 2
 //
-// prints one line of JSON with the fields of the peers' common.report(). Exit code 2: bad input.
+// prints one line of JSON with the peers' fields. Exit code 2: bad input.
 
 #include <sched.h>
 #include <time.h>

@@ -9,10 +9,11 @@
 
 #include "layers.h"
 
-/// The peers' four workloads: the same models, initial weights, batches and optimizers. A model is
-/// an ordinary module for one device: `forward` returns logits, `loss` the mean cross entropy of a
-/// batch; `fill` writes the common initial weights in place. `batches` are those of all devices
-/// together, to cycle through: the same inputs under labels that contradict each other.
+/// The four workloads that are compared with other frameworks (the peers): the same models, initial
+/// weights, batches and optimizers. A model is an ordinary module for one device: `forward` returns
+/// logits, `loss` the mean cross entropy of a batch; `fill` writes the common initial weights in
+/// place. `batches` are those of all devices together, to cycle through: the same inputs under
+/// labels that contradict each other.
 namespace bench {
 
 /// Sequence to sequence with attention.

@@ -10,7 +10,7 @@
 namespace lockstep::arena {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // bytes: a cache line, and the widest vector
+constexpr std::int64_t kAlignment = 128;  // bytes: LibTorch's loops go by two vectors of up to 64
 
 std::int64_t aligned(std::int64_t elements, torch::Dtype dtype) {
   const auto step = kAlignment / static_cast<std::int64_t>(c10::elementSize(dtype));

@@ -33,7 +33,7 @@ Inventory take_inventory(const torch::nn::Module& model);
 struct Seat {
   std::string name;
   std::size_t entry = 0;    ///< index into the list the layout was made from
-  std::int64_t offset = 0;  ///< in elements; a multiple of 64 bytes
+  std::int64_t offset = 0;  ///< in elements; a multiple of 128 bytes
   std::int64_t numel = 0;
   std::vector<std::int64_t> sizes = {}, strides = {};
 };

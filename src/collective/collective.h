@@ -4,8 +4,9 @@
 //
 // All towers of a step call the same functions in the same order, each from its own thread; a call
 // returns when what it promises holds for its tower. What a tower passes in must stay as it is
-// until the tower's next call, and readable until every tower has left the step. Every function
-// throws Aborted once `abort` was called.
+// until the tower's next call, and readable until every tower has left the step. Between two calls
+// of `reduce` there is one of another function. Every function throws Aborted once `abort` was
+// called.
 
 #include <lockstep/report.h>
 #include <torch/torch.h>

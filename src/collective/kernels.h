@@ -1,7 +1,7 @@
 #pragma once
 
-// Elementwise loops over runs of gradients, each a single pass. Results do not depend on where a
-// run is cut, nor on the machine's vector width.
+// Elementwise loops over runs of gradients, each a single pass. Elements do not depend on where a
+// run is cut; nothing depends on the machine's vector width.
 
 #include <c10/core/ScalarType.h>
 

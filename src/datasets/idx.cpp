@@ -77,7 +77,12 @@ torch::Tensor read_idx(const std::string& path) {
       throw CorruptFile(path, reader.offset() - 4, "dimensions of at most 16 GiB in all");
     total *= sizes.back();
   }
-  torch::Tensor result = torch::empty(sizes, torch::kUInt8);
+  torch::Tensor result;
+  try {
+    result = torch::empty(sizes, torch::kUInt8);
+  } catch (const c10::Error&) {
+    throw IoError(path, "hold " + std::to_string(total) + " bytes", ENOMEM);
+  }
   reader.read(result.mutable_data_ptr(), static_cast<std::size_t>(total),
               "as many bytes as the dimensions say");
   reader.expect_end();

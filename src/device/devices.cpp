@@ -86,7 +86,8 @@ class Parser {
       const int last = accept('-') ? number() : first;
       if (last < first) fail("a range runs upwards");
       for (int index = first; index <= last; ++index) add(kind, index);
-    } while (rest_.size() > 1 && rest_[0] == ',' && std::isdigit(rest_[1]) && accept(','));
+    } while (rest_.size() > 1 && rest_[0] == ',' &&
+             std::isdigit(static_cast<unsigned char>(rest_[1])) && accept(','));
   }
 
   int count(DeviceKind kind) const {

@@ -1,6 +1,5 @@
 #include "optim/slice_update.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adagrad.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -12,7 +11,8 @@ namespace lockstep::optim {
 namespace {
 
 /// Elements updated at a time: a block of parameters, gradients and slots fits into a second-level
-/// cache. Small enough that no operator shares a block among threads, which might change its bits.
+/// cache. Small enough that only the fused kernels, which cut at cache lines, share a block among
+/// threads: another cut might change the bits.
 constexpr std::int64_t kUpdateBlock = 4 * arena::kBlock;
 
 struct SlotSpec {
@@ -137,12 +137,8 @@ void SliceUpdate::cut_blocks(const arena::Layout& layout, const Optimizer& optim
 
 void SliceUpdate::apply(const Optimizer& optimizer, const Moment& moment) {
   const torch::Tensor number = torch::full({}, static_cast<double>(moment.updates + 1));
-  const auto count = static_cast<std::int64_t>(blocks_.size());
-  at::parallel_for(0, count, /*grain_size=*/1, [&](std::int64_t begin, std::int64_t end) {
-    const torch::NoGradGuard no_grad;
-    for (std::int64_t i = begin; i < end; ++i)
-      update_block(blocks_[static_cast<std::size_t>(i)], optimizer, moment, number);
-  });
+  const torch::NoGradGuard no_grad;
+  for (Block& block : blocks_) update_block(block, optimizer, moment, number);
 }
 
 void SliceUpdate::update_block(Block& block, const Optimizer& optimizer, const Moment& moment,

@@ -27,8 +27,7 @@ struct Moment {
 };
 
 /// Owns the slots of one tower's slice of one arena. Works in cache-sized blocks, so that the few
-/// operators an optimizer takes cost one pass over memory; a device's threads share the blocks. All
-/// functions update in place.
+/// operators an optimizer takes cost one pass over memory. All functions update in place.
 class SliceUpdate {
  public:
   /// `parameters` and `gradient` are the slice's part of their arenas. Slots start at their initial

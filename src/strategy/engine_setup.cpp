@@ -16,10 +16,14 @@ namespace {
 MirroredOptions validated(MirroredOptions options) {
   if (options.devices.empty())
     throw ConfigError("no devices were given; use all_devices() or parse_devices(\"auto\").");
-  for (const Device& device : options.devices)
+  for (const Device& device : options.devices) {
+    if (device.threads < 1)
+      throw ConfigError(device.name() + " has " + std::to_string(device.threads) +
+                        " threads; it needs at least 1.");
     if (device.kind != DeviceKind::cpu)
       throw ConfigError("towers run on CPU devices only so far; " + device.name() +
                         " was asked for. Use cpu_devices(n).");
+  }
   if (options.shards < 0)
     throw ConfigError("shards is " + std::to_string(options.shards) +
                       "; it must be 0 (one a device) or more.");

@@ -284,6 +284,7 @@ TEST(Mirrored, BadOptionsAreNamed) {
   EXPECT_THROW(Mirrored<models::Mlp>({.devices = cpu_devices(1), .shards = -1}), ConfigError);
   EXPECT_THROW(Mirrored<models::Mlp>({.devices = cpu_devices(1), .optimizer = Adam{.beta1 = 2}}),
                ConfigError);
+  EXPECT_THROW(Mirrored<models::Mlp>({.devices = {{.threads = 0}}}), ConfigError);
   EXPECT_THROW(Mirrored<Nothing>({.devices = cpu_devices(2)}), ConfigError);
   EXPECT_THROW(Mirrored<models::Mlp>({.devices = {{.kind = DeviceKind::gpu}}}), ConfigError);
 }
