@@ -59,7 +59,7 @@ TEST(Inventory, UndefinedParametersAndBuffersAreLeftOut) {
   EXPECT_TRUE(inventory.buffers.empty());
 }
 
-TEST(Layout, EverySeatStartsAt64Bytes) {
+TEST(Layout, EverySeatStartsAtAMultipleOf128Bytes) {
   for (const auto dtype : {torch::kFloat32, torch::kFloat64, torch::kBFloat16, torch::kInt64}) {
     const auto all = layouts({entry("a", {1}, dtype), entry("b", {3, 5}, dtype),
                               entry("c", {64}, dtype), entry("d", {65}, dtype)});
@@ -68,14 +68,14 @@ TEST(Layout, EverySeatStartsAt64Bytes) {
     const auto width = static_cast<std::int64_t>(c10::elementSize(dtype));
     std::int64_t end = 0;
     for (const Seat& seat : all[0].seats) {
-      EXPECT_EQ(seat.offset * width % 64, 0) << seat.name;
+      EXPECT_EQ(seat.offset * width % 128, 0) << seat.name;
       EXPECT_GE(seat.offset, end) << seat.name;
-      EXPECT_LT((seat.offset - end) * width, 64) << seat.name;  // no more gap than needed
+      EXPECT_LT((seat.offset - end) * width, 128) << seat.name;  // no more gap than needed
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view(flat, seat).data_ptr()) % 64, 0U);
       end = seat.offset + seat.numel;
     }
     EXPECT_GE(all[0].size, end);
-    EXPECT_EQ(all[0].size * width % 64, 0);
+    EXPECT_EQ(all[0].size * width % 128, 0);
   }
 }
 
@@ -102,7 +102,7 @@ TEST(Layout, NoEntriesNoLayouts) { EXPECT_TRUE(layouts({}).empty()); }
 TEST(Layout, AnArenaStartsZeroedGapsIncluded) {
   const auto all = layouts({entry("a", {5}), entry("b", {7})});
   const torch::Tensor flat = allocate(all[0], torch::kCPU);
-  EXPECT_EQ(flat.numel(), 32);
+  EXPECT_EQ(flat.numel(), 64);
   EXPECT_EQ(flat.count_nonzero().item<std::int64_t>(), 0);
 }
 
@@ -137,7 +137,7 @@ TEST(Seat, ASeatedTensorIsAViewOfTheArena) {
     seat(tensor, flat, where);
     EXPECT_TRUE(is_seated(tensor, flat, where)) << where.name;
   }
-  flat[16] = 42.F;
+  flat[32] = 42.F;
   EXPECT_EQ(entries[1].tensor[0][0].item<float>(), 42.F);
   EXPECT_TRUE(entries[1].tensor.requires_grad());
   EXPECT_TRUE(entries[1].tensor.is_leaf());
@@ -170,32 +170,32 @@ TEST(Seat, OneOfAnotherSizeOrDtypeIsRefused) {
 }
 
 TEST(Seat, AViewCountsFromTheOriginOfItsPart) {
-  const auto all = layouts({entry("a", {16}), entry("b", {2, 3})});
+  const auto all = layouts({entry("a", {32}), entry("b", {2, 3})});
   const torch::Tensor flat = torch::arange(all[0].size, torch::kFloat32);
   const Seat& b = all[0].seats[1];
-  EXPECT_TRUE(torch::equal(view(flat, b), torch::arange(16, 22).to(torch::kFloat32).view({2, 3})));
-  EXPECT_TRUE(torch::equal(view(flat.narrow(0, 8, 24), b, 0).flatten(),  // narrow: starts at 8
-                           torch::arange(24, 30).to(torch::kFloat32)));
-  EXPECT_TRUE(torch::equal(view(flat.narrow(0, 8, 24), b, 8), view(flat, b)));
-  EXPECT_TRUE(torch::equal(view(flat.narrow(0, 8, 24).clone(), b, 8), view(flat, b)));
+  EXPECT_TRUE(torch::equal(view(flat, b), torch::arange(32, 38).to(torch::kFloat32).view({2, 3})));
+  EXPECT_TRUE(torch::equal(view(flat.narrow(0, 8, 40), b, 0).flatten(),  // narrow: starts at 8
+                           torch::arange(40, 46).to(torch::kFloat32)));
+  EXPECT_TRUE(torch::equal(view(flat.narrow(0, 8, 40), b, 8), view(flat, b)));
+  EXPECT_TRUE(torch::equal(view(flat.narrow(0, 8, 40).clone(), b, 8), view(flat, b)));
 }
 
 TEST(Layout, SeatAfterIsTheFirstThatReachesBeyondTheOffset) {
   const auto all =
-      layouts({entry("a", {5}), entry("empty", {0}), entry("b", {16}), entry("c", {1})});
-  const Layout& layout = all[0];  // a: 0 to 5, b: 16 to 32, c: 32 to 33, size 48
+      layouts({entry("a", {5}), entry("empty", {0}), entry("b", {32}), entry("c", {1})});
+  const Layout& layout = all[0];  // a: 0 to 5, b: 32 to 64, c: 64 to 65, size 96
   const auto name_after = [&](std::int64_t offset) {
     const auto found = layout.seat_after(offset);
     return found == layout.seats.end() ? "none" : found->name;
   };
   EXPECT_EQ(name_after(0), "a");
   EXPECT_EQ(name_after(4), "a");
-  EXPECT_EQ(name_after(5), "empty");  // at 16, in which nothing sits
-  EXPECT_EQ(name_after(15), "empty");
-  EXPECT_EQ(name_after(16), "b");
-  EXPECT_EQ(name_after(31), "b");
-  EXPECT_EQ(name_after(32), "c");
-  EXPECT_EQ(name_after(33), "none");
+  EXPECT_EQ(name_after(5), "empty");  // at 32, in which nothing sits
+  EXPECT_EQ(name_after(31), "empty");
+  EXPECT_EQ(name_after(32), "b");
+  EXPECT_EQ(name_after(63), "b");
+  EXPECT_EQ(name_after(64), "c");
+  EXPECT_EQ(name_after(65), "none");
 }
 
 TEST(Slice, SlicesCoverTheArenaWithoutGapOrOverlap) {

@@ -16,7 +16,7 @@ using optim::SliceUpdate;
 
 using Numels = std::vector<std::pair<std::string, std::int64_t>>;
 
-/// Seats begin at odd multiples of 64 bytes too, and slices are cut inside them.
+/// Seats begin at odd multiples of 128 bytes too, and slices are cut inside them.
 std::vector<arena::Entry> awkward_entries(torch::Dtype dtype) {
   auto random = at::make_generator<at::CPUGeneratorImpl>(std::uint64_t{1});
   std::vector<arena::Entry> entries;
