@@ -72,7 +72,7 @@ def main():
         own = figures.pop("lockstep")
         for name, peer in figures.items():
             ratios = [own[key] / peer[key] for key in ("samples_per_s", "startup_s", "peak_rss_mb")]
-            print(f"| {workload} | {name} | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |", flush=True)
+            print(f"| {workload} | {name} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ template <class Model>
 nlohmann::ordered_json run(const Arguments& arguments) {
   using Batch = typename Model::Batch;
   // Of this thread: OpenMP counted the cores before the process was bound to some of them.
-  at::set_num_threads(arguments.threads);
+  at::set_num_threads(arguments.devices * arguments.threads);
   lockstep::MirroredOptions options = Model::options();
   options.devices = lockstep::cpu_devices(arguments.devices, arguments.threads);
   lockstep::Mirrored<Model> towers(options);

@@ -1,7 +1,6 @@
 #include "arena/arena.h"
 
 #include <lockstep/error.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -21,17 +20,6 @@ std::int64_t aligned(std::int64_t elements, torch::Dtype dtype) {
 std::vector<std::int64_t> dense_strides(const torch::Tensor& tensor) {
   if (tensor.is_non_overlapping_and_dense()) return tensor.strides().vec();
   return torch::empty(tensor.sizes(), tensor.options().device(torch::kMeta)).strides().vec();
-}
-
-/// A hint, before the memory is touched: fewer page faults and fewer misses in the address cache.
-void ask_for_huge_pages(const torch::Tensor& flat) {
-#ifdef MADV_HUGEPAGE
-  constexpr std::uintptr_t kHuge = std::uintptr_t{1} << 21U;
-  const auto begin = reinterpret_cast<std::uintptr_t>(flat.const_data_ptr());
-  const std::uintptr_t first = (begin + kHuge - 1) / kHuge * kHuge;
-  const std::uintptr_t last = (begin + flat.nbytes()) / kHuge * kHuge;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-#endif
 }
 
 }  // namespace
@@ -77,9 +65,7 @@ std::vector<Layout> layouts(const std::vector<Entry>& entries) {
 }
 
 torch::Tensor allocate(std::int64_t size, torch::Dtype dtype, torch::Device device) {
-  torch::Tensor flat = torch::empty({size}, torch::dtype(dtype).device(device));
-  if (device.is_cpu()) ask_for_huge_pages(flat);
-  return flat.zero_();
+  return torch::zeros({size}, torch::dtype(dtype).device(device));
 }
 
 torch::Tensor allocate(const Layout& layout, torch::Device device) {

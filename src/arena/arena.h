@@ -52,7 +52,7 @@ struct Layout {
 /// One layout a dtype, in order of first appearance.
 std::vector<Layout> layouts(const std::vector<Entry>& entries);
 
-/// A zeroed flat buffer, in huge pages where it is large and the system has them.
+/// A zeroed flat buffer.
 torch::Tensor allocate(std::int64_t size, torch::Dtype dtype, torch::Device device);
 
 /// One for `layout`, gaps included.
