@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+
+#include "device/cgroup.h"
 
 namespace lockstep {
 namespace {
@@ -19,30 +17,6 @@ int cores_by_affinity() {
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return std::max(1, CPU_COUNT(&set));
-}
-
-/// Cores that one "quota period" pair in microseconds allows, rounded up; `most` without a quota.
-int cores_by_quota(const std::string& quota, const std::string& period, int most) {
-  const double q = std::atof(quota.c_str()), p = std::atof(period.c_str());
-  if (q <= 0 || p <= 0) return most;  // "max", "-1" or nothing
-  return std::clamp(static_cast<int>(std::ceil(q / p)), 1, most);
-}
-
-/// The tightest quota of this process' cgroup and the groups around it, versions 2 and 1.
-int cores_by_cgroup(int most) {
-  const std::filesystem::path root = "/sys/fs/cgroup";
-  std::string line, quota, period, group;
-  for (std::ifstream file("/proc/self/cgroup"); std::getline(file, line);)
-    if (line.starts_with("0::/")) group = line.substr(4);
-  for (std::filesystem::path path = root / group;; path = path.parent_path()) {
-    if (std::ifstream file(path / "cpu.max"); file >> quota >> period)
-      most = cores_by_quota(quota, period, most);
-    if (path == root || !path.has_relative_path()) break;
-  }
-  quota = period = "";
-  std::ifstream(root / "cpu/cpu.cfs_quota_us") >> quota;
-  std::ifstream(root / "cpu/cpu.cfs_period_us") >> period;
-  return cores_by_quota(quota, period, most);
 }
 
 std::string listing(const Inventory& machine) {
@@ -162,7 +136,7 @@ std::string Device::name() const {
 
 Inventory inventory() {
   const int gpus = at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
-  return {.cores = cores_by_cgroup(cores_by_affinity()), .gpus = gpus};
+  return {.cores = device::cores_by_cgroup(cores_by_affinity(), {}), .gpus = gpus};
 }
 
 std::vector<Device> all_devices() { return parse_devices("auto"); }
