@@ -90,7 +90,8 @@ int run(DemoOptions how) {
             << " images in " << plural(static_cast<std::size_t>(how.shards), "shard") << "\n";
   if (const auto note = oversubscription(devices, inventory()); !note.empty())
     std::cout << note << "\n";
-  const auto training = fashion_mnist(true, how.data), test = fashion_mnist(false, how.data);
+  const auto training = fashion_mnist(Subset::train, how.data);
+  const auto test = fashion_mnist(Subset::test, how.data);
   const Result one = train({devices.front()}, how, training, test);
   if (devices.size() == 1) {
     std::cout << "There is only one device; try --devices cpu:0-1.\n";

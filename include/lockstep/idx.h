@@ -16,8 +16,10 @@ struct LabelledImages {
   torch::Tensor labels;  ///< int64 [n]
 };
 
+enum class Subset { train, test };
+
 /// Fashion-MNIST from `folder`, by default where Debian's package dataset-fashion-mnist puts it.
-LabelledImages fashion_mnist(bool train,
+LabelledImages fashion_mnist(Subset subset,
                              const std::string& folder = "/usr/share/datasets/fashion-mnist");
 
 }  // namespace lockstep

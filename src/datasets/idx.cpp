@@ -89,8 +89,8 @@ torch::Tensor read_idx(const std::string& path) {
   return result;
 }
 
-LabelledImages fashion_mnist(bool train, const std::string& folder) {
-  const std::string stem = folder + (train ? "/train" : "/t10k");
+LabelledImages fashion_mnist(Subset subset, const std::string& folder) {
+  const std::string stem = folder + (subset == Subset::train ? "/train" : "/t10k");
   const std::string images_path = stem + "-images-idx3-ubyte.gz";
   const std::string labels_path = stem + "-labels-idx1-ubyte.gz";
   const torch::Tensor images = read_idx(images_path), labels = read_idx(labels_path);

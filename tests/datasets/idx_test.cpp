@@ -182,7 +182,7 @@ TEST_F(Idx, AMissingFileIsAnIoErrorWithItsPath) {
     EXPECT_EQ(error.error_number, ENOENT);
     EXPECT_NE(std::string(error.what()).find(missing), std::string::npos) << error.what();
   }
-  EXPECT_THROW(fashion_mnist(true, folder()), IoError);
+  EXPECT_THROW(fashion_mnist(Subset::train, folder()), IoError);
 }
 
 TEST_F(Idx, AFileTheSystemRefusesToReadIsAnIoErrorNotACorruptFile) {
@@ -198,7 +198,7 @@ TEST_F(Idx, AFileTheSystemRefusesToReadIsAnIoErrorNotACorruptFile) {
 
 TEST_F(Idx, ImagesBecomeFloatsFrom0To1WithAChannel) {
   write_split(idx({2, 1, 3}, Bytes("\x00\x33\xff\xff\x66\x00", 6)), idx({2}, Bytes("\x09\x00", 2)));
-  const LabelledImages found = fashion_mnist(false, folder());
+  const LabelledImages found = fashion_mnist(Subset::test, folder());
   EXPECT_EQ(found.images.sizes(), torch::IntArrayRef({2, 1, 1, 3}));
   EXPECT_EQ(found.images.scalar_type(), torch::kFloat32);
   EXPECT_TRUE(
@@ -207,7 +207,7 @@ TEST_F(Idx, ImagesBecomeFloatsFrom0To1WithAChannel) {
 }
 
 TEST_F(Idx, OneLabelAnImageIsRequired) {
-  const auto read = [this] { fashion_mnist(false, folder()); };
+  const auto read = [this] { fashion_mnist(Subset::test, folder()); };
   write_split(idx({2, 1, 3}, counting(6)), idx({3}, counting(3)));
   expect_corrupt(path("t10k-labels-idx1-ubyte.gz"), 4, "2 labels", read);
   write_split(idx({2, 1, 3}, counting(6)), idx({2, 1}, counting(2)));
@@ -219,7 +219,7 @@ TEST_F(Idx, OneLabelAnImageIsRequired) {
 TEST(FashionMnist, LoadsFromDebiansPackage) {
   for (const bool train : {true, false}) {
     const std::int64_t count = train ? 60000 : 10000;
-    const LabelledImages found = fashion_mnist(train);
+    const LabelledImages found = fashion_mnist(train ? Subset::train : Subset::test);
     EXPECT_EQ(found.images.sizes(), torch::IntArrayRef({count, 1, 28, 28}));
     EXPECT_EQ(found.images.min().item<float>(), 0.F);
     EXPECT_EQ(found.images.max().item<float>(), 1.F);
