@@ -24,8 +24,8 @@ std::vector<std::int64_t> dense_strides(const torch::Tensor& tensor) {
 
 }  // namespace
 
-Inventory take_inventory(const torch::nn::Module& model) {
-  Inventory result;
+Tensors tensors_of(const torch::nn::Module& model) {
+  Tensors result;
   std::unordered_set<const void*> seen;
   const auto fresh = [&](const torch::Tensor& tensor) {
     return tensor.defined() && seen.insert(tensor.unsafeGetTensorImpl()).second;

@@ -21,13 +21,13 @@ struct Entry {
 };
 
 /// What a model registers, sorted by how Lockstep treats it.
-struct Inventory {
+struct Tensors {
   std::vector<Entry> trainable;
   std::vector<Entry> frozen;
   std::vector<Entry> buffers;
 };
 
-Inventory take_inventory(const torch::nn::Module& model);
+Tensors tensors_of(const torch::nn::Module& model);
 
 /// Where one tensor sits in its arena, in its own memory order.
 struct Seat {

@@ -95,32 +95,30 @@ void update(const RmsProp& rms, const Target& t) {
 }  // namespace
 
 SliceUpdate::SliceUpdate(const arena::Layout& layout, arena::Slice range, torch::Tensor parameters,
-                         torch::Tensor gradient, const Optimizer& optimizer,
-                         std::span<const ParameterRule> rules, bool averaged)
+                         torch::Tensor gradient, const Plan& plan)
     : range_(range), parameters_(std::move(parameters)), gradient_(std::move(gradient)) {
   const torch::NoGradGuard no_grad;
   const auto allocate = [this] {
     return arena::allocate(parameters_.numel(), parameters_.scalar_type(), parameters_.device());
   };
   for (const SlotSpec& spec :
-       std::visit([](const auto& kind) { return slot_specs(kind); }, optimizer))
+       std::visit([](const auto& kind) { return slot_specs(kind); }, plan.optimizer))
     slots_.push_back({spec.name, allocate().fill_(spec.initial)});
-  if (averaged) average_ = allocate().copy_(parameters_);
-  cut_blocks(layout, optimizer, rules);
+  if (plan.averaged) average_ = allocate().copy_(parameters_);
+  cut_blocks(layout, plan);
 }
 
-void SliceUpdate::cut_blocks(const arena::Layout& layout, const Optimizer& optimizer,
-                             std::span<const ParameterRule> rules) {
+void SliceUpdate::cut_blocks(const arena::Layout& layout, const Plan& plan) {
   const auto end_of = [&](auto seat) {
     return std::next(seat) == layout.seats.end() ? layout.size : std::next(seat)->offset;
   };
   std::int64_t begin = range_.begin;
   for (auto seat = layout.seat_after(range_.begin); begin < range_.end;) {
     // A run of neighbours with the same terms.
-    const Terms terms = terms_for(seat->name, optimizer, rules);
+    const Terms terms = terms_for(seat->name, plan.optimizer, plan.rules);
     std::int64_t end = end_of(seat);
     for (++seat; seat != layout.seats.end() && end < range_.end &&
-                 terms_for(seat->name, optimizer, rules) == terms;
+                 terms_for(seat->name, plan.optimizer, plan.rules) == terms;
          ++seat)
       end = end_of(seat);
     end = std::min(end, range_.end);

@@ -19,6 +19,13 @@ struct Slot {
   torch::Tensor value;
 };
 
+/// What a slice is updated with; fixed at construction, but for the learning rate.
+struct Plan {
+  Optimizer optimizer;
+  std::vector<ParameterRule> rules = {};
+  bool averaged = false;  ///< keep a moving average
+};
+
 /// What changes from update to update.
 struct Moment {
   std::int64_t updates = 0;  ///< done before this one
@@ -33,8 +40,7 @@ class SliceUpdate {
   /// `parameters` and `gradient` are the slice's part of their arenas. Slots start at their initial
   /// values; the moving average, if wanted, at what the parameters are before the first update.
   SliceUpdate(const arena::Layout& layout, arena::Slice range, torch::Tensor parameters,
-              torch::Tensor gradient, const Optimizer& optimizer,
-              std::span<const ParameterRule> rules, bool averaged);
+              torch::Tensor gradient, const Plan& plan);
 
   void apply(const Optimizer& optimizer, const Moment& moment);
 
@@ -53,8 +59,7 @@ class SliceUpdate {
     std::vector<torch::Tensor> slots;
   };
 
-  void cut_blocks(const arena::Layout& layout, const Optimizer& optimizer,
-                  std::span<const ParameterRule> rules);
+  void cut_blocks(const arena::Layout& layout, const Plan& plan);
   static void update_block(Block& block, const Optimizer& optimizer, const Moment& moment,
                            const torch::Tensor& number);
 

@@ -130,14 +130,9 @@ StepReport Engine::step(const ShardWork& work) {
 StepReport Engine::compute(const ShardWork& work) {
   run_towers([&](Tower& tower) { run_shards(tower, work); });
   replicas_->restore_buffers();
-  Outcome outcome;
-  for (const Tower& tower : towers_)
-    for (std::size_t i = 0; i < tower.losses.size(); ++i) {
-      outcome.loss += tower.losses[i];
-      outcome.weight += tower.weights[i];
-    }
-  outcome.loss /= outcome.weight;
-  return report(outcome);
+  Mean loss;
+  for (const Tower& tower : towers_) loss += tower.loss();
+  return report({.loss = loss.value(), .weight = loss.weight});
 }
 
 void Engine::require_whole() const {
@@ -151,34 +146,39 @@ void Engine::run_towers(const std::function<void(Tower&)>& job) {
   require_whole();
   replicas_->adopt();
   std::atomic<Tower*> failed = nullptr;
-  try {
-    pool_->run([&](int index) {
-      Tower& tower = towers_[static_cast<std::size_t>(index)];
-      tower.begin_step(collective_->waited(index));
-      try {
-        job(tower);
-        tower.clock.stop(collective_->waited(index));
-      } catch (const collective::Aborted&) {
-      } catch (...) {
-        Tower* none = nullptr;
-        if (failed.compare_exchange_strong(none, &tower)) tower.error = std::current_exception();
-        collective_->abort();
-      }
-    });
-  } catch (...) {
-    check(false, "a tower's thread let an exception through");
-  }
+  pool_->run([&](int index) {
+    Tower& tower = towers_[static_cast<std::size_t>(index)];
+    tower.begin_step(collective_->waited(index));
+    try {
+      job(tower);
+      tower.clock.stop(collective_->waited(index));
+    } catch (const collective::Aborted&) {
+    } catch (...) {
+      keep_first(failed, tower);
+      collective_->abort();
+    }
+  });
   if (!failed) return;
-  Tower& tower = *failed;
-  torn_ = tower.clock.stage() == Stage::update;
+  const Stage stage = failed.load()->clock.stage();
+  torn_ = stage == Stage::update;
   replicas_->restore_buffers();
   for (Tower& each : towers_) {
     each.gradients.clear();
     strategy::drop_gradients((*replicas_)[each.index].tensors.trainable);
   }
   collective_->reset();
-  throw TowerError(pool_->device(tower.index).name(), steps_, tower.shard,
-                   strategy::name_of(tower.clock.stage()), std::exchange(tower.error, nullptr));
+  fail(*failed, strategy::name_of(stage));
+}
+
+/// Notes the exception at work as `tower`'s, unless another tower was first.
+void Engine::keep_first(std::atomic<Tower*>& failed, Tower& tower) {
+  Tower* none = nullptr;
+  if (failed.compare_exchange_strong(none, &tower)) tower.error = std::current_exception();
+}
+
+void Engine::fail(Tower& tower, const std::string& stage) const {
+  throw TowerError(pool_->device(tower.index).name(), steps_, tower.shard, stage,
+                   std::exchange(tower.error, nullptr));
 }
 
 }  // namespace lockstep::detail

@@ -55,6 +55,8 @@ class Engine {
   bool acceptable(strategy::Tower& tower, double norm);
   double average_keep() const;
   void require_whole() const;
+  static void keep_first(std::atomic<strategy::Tower*>& failed, strategy::Tower& tower);
+  [[noreturn]] void fail(strategy::Tower& tower, const std::string& stage) const;
   StepReport report(const Outcome& outcome);
   TowerReport report_of(const strategy::Tower& tower) const;
   std::vector<std::string> notes();

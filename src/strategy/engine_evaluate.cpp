@@ -38,6 +38,7 @@ void Engine::run_tasks(const std::function<Task()>& next) {
   std::atomic<Tower*> failed = nullptr;
   const std::function<void(int)> work = [&](int index) {
     Tower& tower = towers_[static_cast<std::size_t>(index)];
+    tower.shard = -1;
     try {
       const torch::NoGradGuard no_grad;
       const EvaluationMode mode((*replicas_)[index]);
@@ -48,8 +49,7 @@ void Engine::run_tasks(const std::function<Task()>& next) {
         task->run(index);
       }
     } catch (...) {
-      Tower* none = nullptr;
-      if (failed.compare_exchange_strong(none, &tower)) tower.error = std::current_exception();
+      keep_first(failed, tower);
       queue.cancel();
     }
   };
@@ -68,9 +68,7 @@ void Engine::run_tasks(const std::function<Task()>& next) {
   pool_->finish();
   replicas_->restore_buffers();  // should a metric have written to them
   if (unreadable) std::rethrow_exception(unreadable);
-  if (Tower* tower = failed)
-    throw TowerError(pool_->device(tower->index).name(), steps_, -1, "evaluate",
-                     std::exchange(tower->error, nullptr));
+  if (failed) fail(*failed, "evaluate");
 }
 
 void Engine::with_averaged_weights(const std::function<void()>& evaluation) {

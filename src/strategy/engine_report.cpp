@@ -1,5 +1,3 @@
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "strategy/engine.h"
@@ -26,15 +24,10 @@ StepReport Engine::report(const Outcome& outcome) {
 }
 
 TowerReport Engine::report_of(const Tower& tower) const {
-  double loss = 0, weight = 0;
-  for (std::size_t i = 0; i < tower.losses.size(); ++i) {
-    loss += tower.losses[i];
-    weight += tower.weights[i];
-  }
   return {.device = pool_->device(tower.index).name(),
           .shards = tower.shards,
           .rows = tower.rows,
-          .loss = weight == 0 ? std::numeric_limits<double>::quiet_NaN() : loss / weight,
+          .loss = tower.loss().value(),
           .input = tower.clock.in(Stage::input),
           .forward = tower.clock.in(Stage::forward),
           .backward = tower.clock.in(Stage::backward),

@@ -68,6 +68,7 @@ void Engine::make_towers() {
   for (int tower = 0; tower < count; ++tower)
     towers_.emplace_back(tower, options_.shards * tower / count,
                          options_.shards * (tower + 1) / count, options_.shards);
+  const optim::Plan plan{options_.optimizer, options_.rules, options_.moving_average.has_value()};
   // On the towers' own threads, so that each touches its slots first.
   pool_->run([&](int index) {
     Tower& tower = towers_[static_cast<std::size_t>(index)];
@@ -82,8 +83,7 @@ void Engine::make_towers() {
       const auto blocks =
           static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
       tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
-      tower.updates.emplace_back(layout, range, parameters, gradient, options_.optimizer,
-                                 options_.rules, options_.moving_average.has_value());
+      tower.updates.emplace_back(layout, range, parameters, gradient, plan);
     }
   });
 }

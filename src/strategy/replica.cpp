@@ -51,10 +51,9 @@ void copy_all(const std::vector<torch::Tensor>& to, const std::vector<torch::Ten
 
 Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules) {
   for (auto& module : modules) {
-    auto tensors = arena::take_inventory(*module);
-    replicas_.push_back({module, module->modules(), std::move(tensors), {}});
+    replicas_.push_back({module, module->modules(), arena::tensors_of(*module), {}});
   }
-  arena::Inventory& first = replicas_.front().tensors;
+  arena::Tensors& first = replicas_.front().tensors;
   if (first.trainable.empty())
     throw ConfigError(
         "the model has no trainable parameters; register them, and leave "

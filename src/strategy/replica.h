@@ -15,7 +15,7 @@ namespace lockstep::strategy {
 struct Replica {
   std::shared_ptr<torch::nn::Module> module;
   std::vector<std::shared_ptr<torch::nn::Module>> modules;  ///< it and all inside it
-  arena::Inventory tensors;
+  arena::Tensors tensors;
   std::vector<torch::Tensor> buffers;  ///< flat, one a dtype: its own copy
 };
 

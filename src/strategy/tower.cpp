@@ -48,4 +48,10 @@ void Tower::begin_step(Seconds waited) {
   rows = 0;
 }
 
+Mean Tower::loss() const {
+  Mean mean;
+  for (std::size_t i = 0; i < losses.size(); ++i) mean += {losses[i], weights[i]};
+  return mean;
+}
+
 }  // namespace lockstep::strategy

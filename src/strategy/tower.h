@@ -2,6 +2,7 @@
 
 // What one tower holds during a step, and the clock that says where its time went.
 
+#include <lockstep/metrics.h>
 #include <lockstep/report.h>
 #include <torch/torch.h>
 
@@ -61,6 +62,7 @@ struct Tower {
   std::exception_ptr error;  ///< of the tower that failed first
 
   void begin_step(Seconds waited);
+  Mean loss() const;  ///< over its shards
 };
 
 }  // namespace lockstep::strategy

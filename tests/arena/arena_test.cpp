@@ -28,35 +28,34 @@ Layout layout_of_size(std::int64_t elements) {
   return layout;
 }
 
-TEST(Inventory, SortsTrainableFrozenAndBuffers) {
+TEST(Tensors, SortsTrainableFrozenAndBuffers) {
   nn::Linear head(4, 2);
   head->bias.requires_grad_(false);
   nn::Sequential net(nn::Conv2d(3, 4, 1), nn::BatchNorm2d(4), head);
-  const Inventory inventory = take_inventory(*net);
-  EXPECT_EQ(names(inventory.trainable),
+  const Tensors tensors = tensors_of(*net);
+  EXPECT_EQ(names(tensors.trainable),
             (std::vector<std::string>{"0.weight", "0.bias", "1.weight", "1.bias", "2.weight"}));
-  EXPECT_EQ(names(inventory.frozen), std::vector<std::string>{"2.bias"});
-  EXPECT_EQ(names(inventory.buffers),
+  EXPECT_EQ(names(tensors.frozen), std::vector<std::string>{"2.bias"});
+  EXPECT_EQ(names(tensors.buffers),
             (std::vector<std::string>{"1.running_mean", "1.running_var", "1.num_batches_tracked"}));
 }
 
-TEST(Inventory, ATiedParameterAppearsOnce) {
+TEST(Tensors, ATiedParameterAppearsOnce) {
   models::Tied net;
-  const Inventory inventory = take_inventory(net);
+  const Tensors tensors = tensors_of(net);
   std::size_t weights = 0;
-  for (const Entry& found : inventory.trainable)
+  for (const Entry& found : tensors.trainable)
     weights += found.tensor.is_same(net.embedding->weight) ? 1 : 0;
   EXPECT_EQ(weights, 1U);
-  EXPECT_EQ(inventory.trainable.size(), 3U);  // embedding, mix.weight, mix.bias
+  EXPECT_EQ(tensors.trainable.size(), 3U);  // embedding, mix.weight, mix.bias
 }
 
-TEST(Inventory, UndefinedParametersAndBuffersAreLeftOut) {
+TEST(Tensors, UndefinedParametersAndBuffersAreLeftOut) {
   nn::Sequential net(nn::Linear(nn::LinearOptions(3, 2).bias(false)),
                      nn::BatchNorm1d(nn::BatchNorm1dOptions(2).track_running_stats(false)));
-  const Inventory inventory = take_inventory(*net);
-  EXPECT_EQ(names(inventory.trainable),
-            (std::vector<std::string>{"0.weight", "1.weight", "1.bias"}));
-  EXPECT_TRUE(inventory.buffers.empty());
+  const Tensors tensors = tensors_of(*net);
+  EXPECT_EQ(names(tensors.trainable), (std::vector<std::string>{"0.weight", "1.weight", "1.bias"}));
+  EXPECT_TRUE(tensors.buffers.empty());
 }
 
 TEST(Layout, EverySeatStartsAtAMultipleOf128Bytes) {
