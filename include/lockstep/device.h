@@ -8,7 +8,11 @@
 
 namespace lockstep {
 
-enum class DeviceKind { cpu, gpu };
+enum class DeviceKind {
+  cpu,
+  gpu,
+  sim,  ///< a simulated accelerator, see lockstep/sim.h
+};
 
 /// One place that computes. CPU devices are the cores of one machine, each with its own threads.
 struct Device {
@@ -16,7 +20,7 @@ struct Device {
   int index = 0;
   int threads = 1;  ///< intra-op threads; part of the mathematics, see docs/notes.md
 
-  std::string name() const;  ///< "cpu:0", "gpu:1"
+  std::string name() const;  ///< "cpu:0", "gpu:1", "sim:2"
   friend bool operator==(const Device&, const Device&) = default;
 };
 

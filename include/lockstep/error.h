@@ -41,6 +41,12 @@ struct TowerError : std::runtime_error {
   std::exception_ptr cause;
 };
 
+/// A device is gone: what was in its memory is lost. The cause inside a TowerError.
+struct DeviceLost : std::runtime_error {
+  explicit DeviceLost(const std::string& name, const std::string& what = "");
+  std::string device;  ///< "gpu:1"
+};
+
 /// A loss or a gradient was infinite or not a number; the cause inside a TowerError.
 struct NonFiniteError : std::runtime_error {
   using std::runtime_error::runtime_error;

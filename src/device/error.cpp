@@ -45,6 +45,9 @@ TowerError::TowerError(std::string on, std::int64_t at_step, int at_shard, std::
       stage(std::move(in)),
       cause(std::move(why)) {}
 
+DeviceLost::DeviceLost(const std::string& name, const std::string& what)
+    : std::runtime_error(name + " was lost" + (what.empty() ? "" : ": " + what)), device(name) {}
+
 void check(bool condition, const char* message) {
   if (!condition) throw std::logic_error(message);
 }

@@ -1,0 +1,33 @@
+#pragma once
+
+// Placement: what happens to an operator that a device cannot run, and to a device that is not
+// there.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+enum class Placement {
+  soft,    ///< runs on the CPU, its result returns to the device; counted, and said once
+  strict,  ///< is an error
+};
+
+/// For the whole process, as LibTorch's kernels are. `soft` unless set.
+void set_placement(Placement placement);
+Placement placement();
+
+/// An operator that ran on the CPU because a device has no kernel for it.
+struct Fallback {
+  std::string op;      ///< "aten::erfinv"
+  std::string device;  ///< "sim:1"
+  std::string module;  ///< the parameter it was given last, e.g. "encoder.weight"; may be empty
+  std::string reason;
+  std::int64_t count = 0;
+};
+
+/// All of them since the program began, by device and operator.
+std::vector<Fallback> fallbacks();
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+#pragma once
+
+// How bytes move between towers that each have a memory of their own.
+//
+// Calls only enqueue work on the towers' communication streams, `streams` by tower, and may come
+// from any thread, one at a time.
+
+#include <c10/core/Stream.h>
+#include <torch/torch.h>
+
+#include <span>
+#include <vector>
+
+namespace lockstep::collective {
+
+/// A run of elements that goes from one tower's device to another's: contiguous, of one dtype and
+/// length.
+struct Move {
+  int from = 0, to = 0;
+  torch::Tensor source, target;
+};
+
+/// A run that is summed over all towers into the memory of one.
+struct Sum {
+  int to = 0;
+  std::vector<torch::Tensor> sources;  ///< by tower
+  torch::Tensor target;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  /// Each move reads its source after all that is on streams[from], and writes its target after all
+  /// that is on streams[to]; what is enqueued later on either stream comes after the move.
+  virtual void move(std::span<const Move> moves, std::span<const c10::Stream> streams) = 0;
+
+  /// Sums in an order of its own, if it can: false when it cannot, and nothing was done.
+  virtual bool sum(std::span<const Sum>, std::span<const c10::Stream>) { return false; }
+
+  /// Throws DeviceLost, naming the device, if one has failed since; else returns at once.
+  virtual void check() {}
+
+  /// Ends what is enqueued and waiting, where that could hang. Any thread.
+  virtual void abort() noexcept {}
+};
+
+}  // namespace lockstep::collective
