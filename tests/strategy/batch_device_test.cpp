@@ -1,0 +1,83 @@
+#include <gtest/gtest.h>
+#include <lockstep/batch_device.h>
+
+namespace {
+
+using namespace lockstep;
+using torch::kCPU;
+using torch::kMeta;
+using torch::Tensor;
+
+Tensor some() { return torch::arange(6).view({3, 2}); }
+
+/// The number of tensors in a batch on a device of this kind.
+template <class Batch>
+int tensors_on(Batch batch, torch::DeviceType kind) {
+  int count = 0;
+  for_each_tensor(batch, [&](const Tensor& each) { count += each.device().type() == kind; });
+  return count;
+}
+
+TEST(To, MovesEveryTensorOfEveryBatchType) {
+  const torch::data::Example<> example(some(), some());
+  const torch::data::TensorExample data_only(some());
+  EXPECT_EQ(tensors_on(to(some(), kMeta), kMeta), 1);
+  EXPECT_EQ(tensors_on(to(example, kMeta), kMeta), 2);
+  EXPECT_EQ(tensors_on(to(data_only, kMeta), kMeta), 1);
+  EXPECT_EQ(tensors_on(to(std::pair(some(), example), kMeta), kMeta), 3);
+  EXPECT_EQ(tensors_on(to(std::tuple(some(), some(), example), kMeta), kMeta), 4);
+  EXPECT_EQ(tensors_on(to(std::array{some(), some()}, kMeta), kMeta), 2);
+  EXPECT_EQ(tensors_on(to(std::vector{some(), some(), some()}, kMeta), kMeta), 3);
+  EXPECT_EQ(tensors_on(to(std::vector{example, example}, kMeta), kMeta), 4);
+  EXPECT_EQ(tensors_on(to(std::vector{data_only}, kMeta), kMeta), 1);
+}
+
+TEST(To, LeavesTheBatchOfTheCallerAlone) {
+  const std::pair batch(some(), std::vector{some()});
+  const auto moved = to(batch, kMeta);
+  EXPECT_EQ(tensors_on(batch, kCPU), 2);
+  EXPECT_EQ(tensors_on(moved, kMeta), 2);
+}
+
+TEST(To, DoesNotCopyWhatIsThereAlready) {
+  const std::pair batch(some(), some());
+  EXPECT_TRUE(to(batch, kCPU).second.is_alias_of(batch.second));
+}
+
+TEST(To, PassesOverUndefinedTensors) {
+  EXPECT_FALSE(to(std::pair(some(), Tensor()), kMeta).second.defined());
+  EXPECT_FALSE(pinned(Tensor()).defined());
+}
+
+struct Words {
+  std::vector<int> lengths;
+  Words shard(int, int) const { return *this; }
+};
+
+struct MovableWords {
+  Tensor tokens;
+  MovableWords shard(int i, int n) const { return {part(tokens, i, n)}; }
+  MovableWords to(torch::Device device) const { return {tokens.to(device)}; }
+};
+
+TEST(To, AsksABatchTypeOfOnesOwn) {
+  EXPECT_TRUE(to(MovableWords{some()}, kMeta).tokens.is_meta());
+  EXPECT_TRUE(to(std::pair(MovableWords{some()}, some()), kMeta).first.tokens.is_meta());
+}
+
+TEST(To, ABatchTypeThatCannotMoveStaysOnTheCpu) {
+  EXPECT_EQ(to(Words{{1, 2}}, kCPU).lengths.size(), 2U);
+  try {
+    to(std::pair(Words{{1, 2}}, some()), kMeta);
+    FAIL() << "moved";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("to(torch::Device)"), std::string::npos);
+  }
+}
+
+TEST(Pinned, LeavesTensorsOfADeviceAlone) {
+  const Tensor there = torch::empty({2}, kMeta);
+  EXPECT_TRUE(pinned(std::pair(there, there)).first.is_same(there));
+}
+
+}  // namespace
