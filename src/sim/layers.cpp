@@ -1,0 +1,75 @@
+#include "sim/fallback.h"
+#include "sim/kernels.h"
+
+#include <ATen/ATen.h>
+
+namespace lockstep::sim {
+namespace {
+
+using torch::jit::pop;
+using torch::jit::push;
+using torch::jit::Stack;
+
+/// convolution_overrideable: what the CPU computes for a convolution.
+void convolution(const c10::OperatorHandle&, Stack* stack) {
+  const auto groups = pop(*stack).toInt();
+  const auto output_padding = pop(*stack).toIntVector();
+  const bool transposed = pop(*stack).toBool();
+  const auto dilation = pop(*stack).toIntVector();
+  const auto padding = pop(*stack).toIntVector();
+  const auto stride = pop(*stack).toIntVector();
+  const auto bias = pop(*stack).toOptional<at::Tensor>();
+  const auto weight = pop(*stack).toTensor();
+  const auto input = pop(*stack).toTensor();
+  push(*stack, at::convolution(input, weight, bias, stride, padding, dilation, transposed,
+                               output_padding, groups));
+}
+
+void convolution_backward(const c10::OperatorHandle&, Stack* stack) {
+  const auto mask = pop(*stack).toBoolList();
+  const auto groups = pop(*stack).toInt();
+  const auto output_padding = pop(*stack).toIntVector();
+  const bool transposed = pop(*stack).toBool();
+  const auto dilation = pop(*stack).toIntVector();
+  const auto padding = pop(*stack).toIntVector();
+  const auto stride = pop(*stack).toIntVector();
+  const auto weight = pop(*stack).toTensor();
+  const auto input = pop(*stack).toTensor();
+  const auto gradient = pop(*stack).toTensor();
+  const std::int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
+  auto [input_gradient, weight_gradient, bias_gradient] = at::convolution_backward(
+      gradient, input, weight, at::IntArrayRef{channels}, stride, padding, dilation, transposed,
+      output_padding, groups, {mask[0], mask[1], mask[2]});
+  push(*stack, std::move(input_gradient), std::move(weight_gradient), std::move(bias_gradient));
+}
+
+/// Draws and multiplies as the CPU's dropout does, which is not its native_dropout: LibTorch sends
+/// other devices here. The mask that is returned is the scaled noise.
+std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p,
+                                                  std::optional<bool> train) {
+  if (train && !*train) return {input.clone(), at::ones_like(input)};
+  at::Tensor noise = at::empty_like(input);
+  if (p >= 1)
+    noise.zero_();
+  else
+    noise.bernoulli_(1 - p).div_(1 - p);
+  return {input.mul(noise), noise};
+}
+
+at::Tensor native_dropout_backward(const at::Tensor& gradient, const at::Tensor& noise, double) {
+  return gradient.mul(noise);
+}
+
+}  // namespace
+
+void register_layers(torch::Library& aten) {
+  using torch::CppFunction;
+  aten.impl("convolution_overrideable",
+            CppFunction::makeFromBoxedFunction<&run_as<&convolution>>());
+  aten.impl("convolution_backward_overrideable",
+            CppFunction::makeFromBoxedFunction<&run_as<&convolution_backward>>());
+  aten.impl("native_dropout", TORCH_FN(native_dropout));
+  aten.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
+}
+
+}  // namespace lockstep::sim
