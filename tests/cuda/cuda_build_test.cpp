@@ -1,0 +1,43 @@
+// What a build with CUDA can show on any machine, with a GPU or without.
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <gtest/gtest.h>
+#include <lockstep/device.h>
+#include <lockstep/error.h>
+#include <lockstep/gpu.h>
+
+#include "collective/nccl.h"
+#include "device/cuda.h"
+
+namespace {
+
+using namespace lockstep;
+
+TEST(CudaBuild, KnowsItsRuntimeAndSaysWhyThereIsNoGpu) {
+  const device::CudaFacts facts = device::cuda_facts();
+  EXPECT_TRUE(facts.built);
+  EXPECT_GE(facts.runtime, 13000);
+  EXPECT_EQ(gpu::list().size(), static_cast<std::size_t>(facts.gpus));
+  EXPECT_EQ(facts.gpus == 0, !gpu::why_none({}).empty());
+  EXPECT_EQ(gpu::why_none({}).find("without CUDA"), std::string::npos);
+  EXPECT_EQ(inventory().gpus, facts.gpus);
+}
+
+TEST(CudaBuild, HoldsLibTorchsCudaKernels) {
+  const auto add = c10::Dispatcher::singleton().findSchemaOrThrow("aten::add", "Tensor");
+  EXPECT_TRUE(add.hasKernelForDispatchKey(c10::DispatchKey::CUDA));
+}
+
+TEST(CudaBuild, InstallsSoftPlacementOnce) {
+  gpu::install();
+  gpu::install();
+  EXPECT_TRUE(
+      c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(c10::DispatchKey::CUDA));
+}
+
+TEST(CudaBuild, RefusesGpusThatAreNotThere) {
+  EXPECT_THROW(collective::make_nccl({4094, 4095}), ConfigError);
+  EXPECT_THROW(gpu::usage(4095), ConfigError);
+}
+
+}  // namespace
