@@ -1,0 +1,28 @@
+#pragma once
+
+// How towers on accelerators exchange gradients and parameters.
+
+#include <cstdint>
+
+namespace lockstep {
+
+enum class Reduction {
+  exact,  ///< in the order of the shards' tree: the number of devices never changes the result
+  fast,   ///< in the order that moves the fewest bytes: the result depends on the devices
+};
+
+enum class Wire {
+  best,  ///< NCCL between GPUs where it is built in, else peer_copy
+  nccl,
+  peer_copy,  ///< device-to-device copies
+};
+
+struct Exchanging {
+  Reduction reduction = Reduction::exact;
+  Wire wire = Wire::best;
+  std::int64_t bucket_bytes = 25 << 20;  ///< gradients reduced at one go, while backward still runs
+  int group = 0;  ///< devices a group: reduced inside the groups first, then across; 0: no groups
+  int packs = 1;  ///< parts of a bucket that follow each other through the two stages
+};
+
+}  // namespace lockstep

@@ -1,0 +1,201 @@
+#include "collective/exchange.h"
+
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collective/block_squares.h"
+#include "device/accelerator.h"
+
+namespace lockstep::collective {
+
+using device::order;
+namespace {
+
+/// Calls f(seat, begin, end) for every seat's part of [range.begin, range.end).
+template <class F>
+void for_each_run(const arena::Layout& layout, arena::Slice range, const F& f) {
+  for (auto seat = layout.seat_after(range.begin);
+       seat != layout.seats.end() && seat->offset < range.end; ++seat)
+    f(*seat, std::max(seat->offset, range.begin), std::min(seat->offset + seat->numel, range.end));
+}
+
+}  // namespace
+
+Exchange::Exchange(std::vector<Party> parties, Shape shape, std::unique_ptr<Transport> transport)
+    : parties_(std::move(parties)),
+      shape_(std::move(shape)),
+      transport_(std::move(transport)),
+      kind_(parties_.front().device.kind),
+      plan_(make_plan(parties_, shape_)),
+      meeting_(static_cast<int>(parties_.size()), kind_),
+      ready_(parties_.size()) {
+  std::size_t parameters = 0;
+  for (const arena::Layout& layout : shape_.layouts) parameters += layout.seats.size();
+  for (const Party& party : parties_) {
+    inside_.push_back(device::new_stream(party.device));
+    across_.push_back(device::new_stream(party.device));
+    order(device::current_stream(party.device), inside_.back());  // the plan's memory is ready
+    order(device::current_stream(party.device), across_.back());
+  }
+  reached_.assign(parties_.size(), std::vector<bool>(parameters));
+  for (auto& events : ready_) events.resize(shape_.buckets.size());
+  reset();
+}
+
+/// Its memory goes back to the compute streams: nothing may be at work there any more.
+Exchange::~Exchange() {
+  for (const auto* streams : {&inside_, &across_})
+    for (const c10::Stream& stream : *streams) try {
+        stream.synchronize();
+      } catch (...) {  // the device is gone, and its memory with it
+      }
+}
+
+void Exchange::reset() {
+  meeting_.reset();
+  fresh_.assign(parties_.size(), true);
+  for (auto& events : ready_)
+    for (auto& event : events) event.reset();
+  posts_.assign(shape_.buckets.size(), 0);
+  gathering_ = 0;
+}
+
+void Exchange::abort() noexcept {
+  meeting_.abort();
+  transport_->abort();
+}
+
+void Exchange::post(int tower, std::size_t bucket, std::span<const ShardSum> mine) {
+  if (aborted()) throw Aborted();
+  const auto at = static_cast<std::size_t>(tower);
+  if (std::exchange(fresh_[at], false)) join(tower);  // after what a step that failed has left
+  pack(tower, bucket, mine);
+  const c10::Stream compute = device::current_stream(parties_[at].device);
+  const std::scoped_lock lock(mutex_);
+  if (aborted()) throw Aborted();
+  ready_[at][bucket] = std::make_unique<c10::Event>(compute.device_type());
+  ready_[at][bucket]->record(compute);
+  if (++posts_[bucket] < static_cast<int>(parties_.size())) return;
+  // Not before: a tower may be many buckets ahead of the others.
+  for (std::size_t each = 0; each < parties_.size(); ++each)
+    ready_[each][bucket]->block(inside_[each]);
+  enqueue(plan_.buckets[bucket]);
+}
+
+/// Copies the gradients of a bucket from where autograd left them into the tower's gradient arenas.
+void Exchange::pack(int tower, std::size_t bucket, std::span<const ShardSum> mine) {
+  const torch::NoGradGuard no_grad;
+  const auto& [arena, range] = shape_.buckets[bucket];
+  std::vector<bool>& reached = reached_[static_cast<std::size_t>(tower)];
+  for (const Plan::Root& root : plan_.roots[static_cast<std::size_t>(tower)]) {
+    const auto sum = std::find_if(mine.begin(), mine.end(),
+                                  [&](const ShardSum& each) { return each.first == root.shard; });
+    const bool first = &root == &plan_.roots[static_cast<std::size_t>(tower)].front();
+    for_each_run(shape_.layouts[arena], range,
+                 [&](const arena::Seat& seat, std::int64_t begin, std::int64_t end) {
+                   const torch::Tensor room = root.arenas[arena].narrow(0, begin, end - begin);
+                   const bool there = sum != mine.end() && sum->gradients[seat.entry].defined();
+                   reached[seat.entry] = (!first && reached[seat.entry]) || there;
+                   if (there)
+                     room.copy_(sum->gradients[seat.entry]
+                                    .as_strided({seat.numel}, {1})
+                                    .narrow(0, begin - seat.offset, end - begin));
+                   else
+                     room.fill_(-0.0);
+                 });
+  }
+}
+
+/// Enqueues the exchange of one bucket on all towers. While the owners take in one pack, the agents
+/// sum the next.
+void Exchange::enqueue(const BucketPlan& bucket) {
+  for (const PackPlan& pack : bucket.packs) {
+    if (shape_.how.reduction == Reduction::fast && transport_->sum(pack.sums, inside_)) continue;
+    transport_->move(pack.to_agents, inside_);
+    enqueue_sums(pack.inside, inside_);
+    if (pack.to_owners.empty()) {
+      enqueue_sums(pack.across, inside_);
+      continue;
+    }
+    for (std::size_t tower = 0; tower < inside_.size(); ++tower)
+      order(inside_[tower], across_[tower]);
+    transport_->move(pack.to_owners, across_);
+    enqueue_sums(pack.across, across_);
+  }
+}
+
+void Exchange::enqueue_sums(const std::vector<Addition>& additions,
+                            const std::vector<c10::Stream>& streams) {
+  const torch::NoGradGuard no_grad;
+  for (const Addition& addition : additions) {
+    // Leaves the thread's own device its current one.
+    const c10::Stream& stream = streams[static_cast<std::size_t>(addition.tower)];
+    const c10::MultiStreamGuard guard(c10::ArrayRef<c10::Stream>{stream});
+    torch::Tensor into = addition.into;
+    into.add_(addition.from);
+  }
+}
+
+/// What this tower computes from now on comes after its part of the exchange.
+void Exchange::join(int tower) {
+  const auto at = static_cast<std::size_t>(tower);
+  const c10::Stream compute = device::current_stream(parties_[at].device);
+  order(inside_[at], compute);
+  order(across_[at], compute);
+}
+
+void Exchange::reduce(int tower, std::span<const ShardSum> mine, double divisor,
+                      std::span<GradientSlice> slices) {
+  const torch::NoGradGuard no_grad;
+  const auto at = static_cast<std::size_t>(tower);
+  for (std::size_t bucket = 0; bucket < shape_.buckets.size(); ++bucket)
+    if (!ready_[at][bucket]) post(tower, bucket, mine);
+  meeting_.meet(tower);  // all of it is enqueued
+  transport_->check();
+  join(tower);
+  std::vector<torch::Tensor> squares;
+  for (std::size_t bucket = 0; bucket < slices.size(); ++bucket) {
+    at::div_out(slices[bucket].gradient, plan_.sums[at][bucket],
+                torch::scalar_tensor(divisor, torch::kFloat64));
+    zero_unreached(slices[bucket]);
+    squares.push_back(block_squares(slices[bucket].gradient));
+  }
+  const torch::Tensor all = torch::cat(squares).cpu();
+  const double* next = all.const_data_ptr<double>();
+  for (GradientSlice& slice : slices) {
+    std::copy_n(next, slice.squares.size(), slice.squares.begin());
+    next += slice.squares.size();
+  }
+}
+
+/// A parameter that no tower has a gradient for counts as +0.
+void Exchange::zero_unreached(const GradientSlice& slice) {
+  for_each_run(*slice.layout, slice.range,
+               [&](const arena::Seat& seat, std::int64_t begin, std::int64_t end) {
+                 for (const std::vector<bool>& tower : reached_)
+                   if (tower[seat.entry]) return;
+                 slice.gradient.narrow(0, begin - slice.range.begin, end - begin).zero_();
+               });
+}
+
+void Exchange::gather(int tower) {
+  const auto at = static_cast<std::size_t>(tower);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (aborted()) throw Aborted();
+    order(device::current_stream(parties_[at].device), inside_[at]);
+    if (++gathering_ == static_cast<int>(parties_.size())) {
+      transport_->move(plan_.gather_across, inside_);
+      transport_->move(plan_.gather_inside, inside_);
+      gathering_ = 0;  // outside a step there may be more
+    }
+  }
+  meeting_.meet(tower);
+  transport_->check();
+  join(tower);
+}
+
+}  // namespace lockstep::collective

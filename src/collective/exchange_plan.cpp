@@ -1,0 +1,207 @@
+#include "collective/exchange_plan.h"
+
+#include <algorithm>
+#include <map>
+
+#include "collective/tree.h"
+#include "device/accelerator.h"
+
+namespace lockstep::collective {
+namespace {
+
+/// A subtree's sum over one run of a slice, and the tower that has it.
+struct Term {
+  int tower = 0;
+  torch::Tensor run;
+};
+using TermsByRoot = std::map<int, Term>;  // by first shard of the subtree
+
+class Planner {
+ public:
+  Planner(const std::vector<Party>& parties, const Shape& shape)
+      : parties_(parties),
+        shape_(shape),
+        towers_(static_cast<int>(parties.size())),
+        group_(shape.how.group > 0 ? std::min(shape.how.group, towers_) : towers_) {}
+
+  Plan make() {
+    make_roots();
+    plan_.sums.resize(parties_.size());
+    for (const arena::Bucket& bucket : shape_.buckets) add_bucket(bucket);
+    return std::move(plan_);
+  }
+
+ private:
+  const Party& party(int tower) const { return parties_[static_cast<std::size_t>(tower)]; }
+
+  /// Gradient arenas start as -0, the number that changes nothing when it is added: it stays in the
+  /// gaps, and stands for a gradient that is not there.
+  torch::Tensor room(int tower, std::int64_t size, torch::Dtype dtype) const {
+    return torch::full({size}, -0.0,
+                       torch::dtype(dtype).device(device::torch_device(party(tower).device)));
+  }
+
+  void make_roots() {
+    plan_.roots.resize(parties_.size());
+    for (int tower = 0; tower < towers_; ++tower)
+      for (const int shard :
+           roots_of(party(tower).first_shard, party(tower).end_shard, shape_.shards)) {
+        Plan::Root root{shard, {}};
+        for (const arena::Layout& layout : shape_.layouts)
+          root.arenas.push_back(room(tower, layout.size, layout.dtype));
+        plan_.roots[static_cast<std::size_t>(tower)].push_back(std::move(root));
+      }
+  }
+
+  int groups() const { return (towers_ + group_ - 1) / group_; }
+  int group_of(int tower) const { return tower / group_; }
+  int group_begin(int group) const { return group * group_; }
+  int group_end(int group) const { return std::min((group + 1) * group_, towers_); }
+
+  /// The member of `group` that stands for `owner`: the owner itself in its own group.
+  int agent(int group, int owner) const {
+    const int size = group_end(group) - group_begin(group);
+    return group_begin(group) + owner % group_ % size;
+  }
+
+  void add_bucket(const arena::Bucket& bucket) {
+    BucketPlan plan;
+    plan.packs.resize(static_cast<std::size_t>(std::max(shape_.how.packs, 1)));
+    for (int owner = 0; owner < towers_; ++owner) {
+      const arena::Slice slice = arena::slice_of(bucket, owner, towers_);
+      plan_.sums[static_cast<std::size_t>(owner)].push_back(add_slice(plan, bucket, slice, owner));
+      if (slice.size() > 0) add_gather(bucket, slice, owner);
+    }
+    plan_.buckets.push_back(std::move(plan));
+  }
+
+  /// Plans the sum of a slice for its owner; where it arrives.
+  torch::Tensor add_slice(BucketPlan& plan, const arena::Bucket& bucket, arena::Slice slice,
+                          int owner) {
+    const torch::Dtype dtype = shape_.layouts[bucket.arena].dtype;
+    if (slice.size() == 0 || shape_.shards == 0) return room(owner, slice.size(), dtype);
+    std::vector<TermsByRoot> by_group;
+    TermsByRoot all;
+    for (int group = 0; group < groups(); ++group) {
+      by_group.push_back(collect(plan, bucket, slice, agent(group, owner), group));
+      for (auto& [shard, term] : by_group.back()) {
+        if (term.tower != owner) {
+          const torch::Tensor arrived = room(owner, slice.size(), dtype);
+          add_moves(plan, &PackPlan::to_owners, {term.tower, owner, term.run, arrived});
+          term = {owner, arrived};
+        }
+        all.emplace(shard, term);
+      }
+    }
+    std::vector<bool> present(static_cast<std::size_t>(shape_.shards));
+    for (const auto& [shard, term] : all) present[static_cast<std::size_t>(shard)] = true;
+    for (const Merge& merge : merges_left(present))
+      add_addition(plan, &PackPlan::across, all, merge);
+    const torch::Tensor result = all.at(0).run;
+    add_sums(plan, bucket, slice, owner, result);
+    return result;
+  }
+
+  /// The terms that a group brings to a slice, at its agent, merged as far as the group can.
+  TermsByRoot collect(BucketPlan& plan, const arena::Bucket& bucket, arena::Slice slice, int agent,
+                      int group) {
+    TermsByRoot terms;
+    for (int member = group_begin(group); member < group_end(group); ++member)
+      for (const Plan::Root& root : plan_.roots[static_cast<std::size_t>(member)]) {
+        torch::Tensor run = root.arenas[bucket.arena].narrow(0, slice.begin, slice.size());
+        if (member != agent) {
+          const torch::Tensor arrived = room(agent, slice.size(), run.scalar_type());
+          add_moves(plan, &PackPlan::to_agents, {member, agent, run, arrived});
+          run = arrived;
+        }
+        terms.emplace(root.shard, Term{agent, run});
+      }
+    const int first = party(group_begin(group)).first_shard;
+    for (int shard = first; shard < party(group_end(group) - 1).end_shard; ++shard)
+      for (const Merge& merge : merges_after(shard, first, shape_.shards))
+        if (terms.contains(merge.from)) add_addition(plan, &PackPlan::inside, terms, merge);
+    return terms;
+  }
+
+  /// Cuts a whole slice into packs and calls add(pack, cut), where cut(run) is the pack's part.
+  template <class Add>
+  void for_each_pack(BucketPlan& plan, std::int64_t size, const Add& add) const {
+    const auto packs = static_cast<std::int64_t>(plan.packs.size());
+    for (std::int64_t k = 0; k < packs; ++k) {
+      const std::int64_t begin = size * k / packs, end = size * (k + 1) / packs;
+      if (begin == end) continue;
+      add(plan.packs[static_cast<std::size_t>(k)],
+          [=](const torch::Tensor& run) { return run.narrow(0, begin, end - begin); });
+    }
+  }
+
+  void add_moves(BucketPlan& plan, std::vector<Move> PackPlan::*list, const Move& move) const {
+    for_each_pack(plan, move.source.numel(), [&](PackPlan& pack, const auto& cut) {
+      (pack.*list).push_back({move.from, move.to, cut(move.source), cut(move.target)});
+    });
+  }
+
+  void add_addition(BucketPlan& plan, std::vector<Addition> PackPlan::*list, TermsByRoot& terms,
+                    const Merge& merge) const {
+    const Term from = terms.at(merge.from);
+    terms.erase(merge.from);
+    const auto [into, moved] = terms.emplace(merge.into, from);
+    if (moved) return;
+    for_each_pack(plan, from.run.numel(), [&](PackPlan& pack, const auto& cut) {
+      (pack.*list).push_back({from.tower, cut(into->second.run), cut(from.run)});
+    });
+  }
+
+  void add_sums(BucketPlan& plan, const arena::Bucket& bucket, arena::Slice slice, int owner,
+                const torch::Tensor& target) const {
+    if (shape_.how.reduction != Reduction::fast) return;
+    for_each_pack(plan, slice.size(), [&](PackPlan& pack, const auto& cut) {
+      Sum sum{owner, {}, cut(target)};
+      for (const auto& roots : plan_.roots)
+        sum.sources.push_back(
+            cut(roots.front().arenas[bucket.arena].narrow(0, slice.begin, slice.size())));
+      pack.sums.push_back(std::move(sum));
+    });
+  }
+
+  /// An owner's parameters go to the agents of the other groups, and from agents to members.
+  void add_gather(const arena::Bucket& bucket, arena::Slice slice, int owner) {
+    const auto run = [&](int tower) {
+      return party(tower).parameters[bucket.arena].narrow(0, slice.begin, slice.size());
+    };
+    for (int group = 0; group < groups(); ++group) {
+      const int relay = agent(group, owner);
+      if (relay != owner) plan_.gather_across.push_back({owner, relay, run(owner), run(relay)});
+      for (int member = group_begin(group); member < group_end(group); ++member)
+        if (member != relay)
+          plan_.gather_inside.push_back({relay, member, run(relay), run(member)});
+    }
+  }
+
+  const std::vector<Party>& parties_;
+  const Shape& shape_;
+  const int towers_, group_;
+  Plan plan_;
+};
+
+}  // namespace
+
+std::vector<int> roots_of(int first, int end, int shards) {
+  std::vector<bool> left(static_cast<std::size_t>(shards));
+  for (int shard = first; shard < end; ++shard) {
+    left[static_cast<std::size_t>(shard)] = true;
+    for (const Merge& merge : merges_after(shard, first, shards))
+      left[static_cast<std::size_t>(merge.from)] = false;
+  }
+  std::vector<int> roots;
+  for (int shard = first; shard < end; ++shard)
+    if (left[static_cast<std::size_t>(shard)]) roots.push_back(shard);
+  return roots;
+}
+
+Plan make_plan(const std::vector<Party>& parties, const Shape& shape) {
+  const torch::NoGradGuard no_grad;
+  return Planner(parties, shape).make();
+}
+
+}  // namespace lockstep::collective

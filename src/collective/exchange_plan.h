@@ -1,0 +1,70 @@
+#pragma once
+
+// What moves where, and what is added to what, when towers on accelerators reduce and gather. Made
+// once, with all memory it takes.
+
+#include <lockstep/device.h>
+#include <lockstep/exchange.h>
+
+#include <vector>
+
+#include "arena/arena.h"
+#include "collective/collective.h"
+#include "collective/transport.h"
+
+namespace lockstep::collective {
+
+/// A tower, as far as the exchange is concerned.
+struct Party {
+  Device device;
+  int first_shard = 0, end_shard = 0;
+  std::vector<torch::Tensor> parameters;  ///< flat, by arena, on its device
+};
+
+/// What is exchanged. In `fast` reduction a tower brings one sum, whatever its shards.
+struct Shape {
+  int shards = 0;
+  std::vector<arena::Layout> layouts;
+  std::vector<arena::Bucket> buckets;
+  Exchanging how;
+};
+
+/// into += from, in place, on the stream of `tower`.
+struct Addition {
+  int tower = 0;
+  torch::Tensor into, from;
+};
+
+/// One pack of a bucket, in the order of its members.
+struct PackPlan {
+  std::vector<Move> to_agents;   ///< inside each group
+  std::vector<Addition> inside;  ///< by the agents
+  std::vector<Move> to_owners;   ///< across groups
+  std::vector<Addition> across;  ///< by the owners
+  std::vector<Sum> sums;         ///< the same as all of this, for a transport that can sum
+};
+
+struct BucketPlan {
+  std::vector<PackPlan> packs;
+};
+
+/// Towers are cut into groups of neighbours. Of every group one member, the agent, stands for a
+/// given owner of a slice: it sums the slice inside the group, and the owner sums over agents.
+struct Plan {
+  std::vector<BucketPlan> buckets;
+  std::vector<std::vector<torch::Tensor>> sums;  ///< by tower and bucket: where the sum arrives
+  std::vector<Move> gather_across, gather_inside;
+  /// By tower, then the roots it brings: flat gradient arenas.
+  struct Root {
+    int shard = 0;
+    std::vector<torch::Tensor> arenas;
+  };
+  std::vector<std::vector<Root>> roots;
+};
+
+/// Shards that are left as roots when a tower has merged what it can of [first, end).
+std::vector<int> roots_of(int first, int end, int shards);
+
+Plan make_plan(const std::vector<Party>& parties, const Shape& shape);
+
+}  // namespace lockstep::collective
