@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAYERS = [
     {"strategy"},
     {"collective", "optim"},
+    {"sim"},
     {"device", "arena"},
 ]
 # Layers that prove the public API: they may use nothing private.

@@ -2,6 +2,8 @@
 
 // Devices: where the towers run. A number is always an index, as in "cpu:0" or "gpu:1".
 
+#include <lockstep/placement.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +29,8 @@ struct Device {
 /// What this machine offers to this process.
 struct Inventory {
   int cores = 1;  ///< that this process may use: CPU affinity and cgroup quota count
-  int gpus = 0;   ///< that LibTorch sees, numbered after CUDA_VISIBLE_DEVICES
+  int gpus = 0;   ///< numbered after CUDA_VISIBLE_DEVICES; why there is none: lockstep/gpu.h
+  int sims = 4;   ///< simulated devices, used on request only
 };
 
 Inventory inventory();
@@ -38,12 +41,24 @@ std::vector<Device> all_devices();
 /// CPU devices 0 to `count` - 1. More than there are cores is allowed: they take turns.
 std::vector<Device> cpu_devices(int count, int threads = 1);
 
-/// Reads what people write: "auto"; "cpu" and "gpu" (all of them); "cpu:0-3", "gpu:0,2", "cuda:1",
-/// "/gpu:0", "/device:GPU:0", and lists such as "cpu:0,cpu:1". `threads` goes to CPU devices.
-/// Throws ConfigError for text it cannot read, a device named twice, or a GPU that is not there;
-/// the message lists what is there.
+/// Reads what people write: "auto"; "cpu", "gpu" and "sim" (all of them); "cpu:0-3", "gpu:0,2",
+/// "cuda:1", "/gpu:0", "/device:GPU:0", and lists such as "cpu:0,cpu:1". `threads` goes to CPU
+/// devices. Throws ConfigError for text it cannot read, a device named twice, or one that is not
+/// there; the message lists what is there.
 std::vector<Device> parse_devices(std::string_view text, int threads = 1);
 std::vector<Device> parse_devices(std::string_view text, int threads, const Inventory& machine);
+
+struct Resolved {
+  std::vector<Device> devices;
+  std::vector<std::string> notes;  ///< what is not as it was asked for, a sentence each
+};
+
+/// As parse_devices; but with soft placement a CPU device takes the place of each device that is
+/// not there, and `notes` says so. "gpu" without any GPU is a CPU device per core.
+Resolved resolve_devices(std::string_view text, Placement placement = Placement::soft,
+                         int threads = 1);
+Resolved resolve_devices(std::string_view text, Placement placement, int threads,
+                         const Inventory& machine);
 
 /// One line when `devices` ask for more threads than there are cores, else empty.
 std::string oversubscription(const std::vector<Device>& devices, const Inventory& machine);

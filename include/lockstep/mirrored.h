@@ -3,14 +3,17 @@
 // Mirrored<Model>: synchronous data parallelism. An unchanged model, one replica ("tower") a
 // device, one exact step: the number of devices never changes the result, bit for bit.
 
-#include <lockstep/batch.h>
+#include <lockstep/batch_device.h>
 #include <lockstep/device.h>
 #include <lockstep/error.h>
+#include <lockstep/exchange.h>
 #include <lockstep/loss.h>
 #include <lockstep/metrics.h>
 #include <lockstep/optimizer.h>
+#include <lockstep/precision.h>
 #include <lockstep/report.h>
 #include <lockstep/state.h>
+#include <lockstep/trace.h>
 
 #include <functional>
 #include <memory>
@@ -25,6 +28,25 @@ enum class NonFinite {
   skip,    ///< apply nothing, count it, go on
 };
 
+/// What to do when a device is lost, or runs out of memory, before a step was applied.
+enum class OnDeviceFailure {
+  stop,    ///< throw TowerError
+  replay,  ///< go on without the device: the others take over its shards, the result is the same.
+           ///< Slots are copied to the host after each step, so that they survive
+};
+
+/// How many shards each device computes; the result does not depend on it.
+enum class Balance {
+  even,
+  automatic,  ///< by how fast the devices turn out to be
+};
+
+/// The most memory that Lockstep's process may take on each accelerator. Memory grows as needed.
+struct MemoryLimit {
+  double fraction = 0;     ///< of what the device has; 0: no limit
+  std::int64_t bytes = 0;  ///< 0: no limit
+};
+
 struct MirroredOptions {
   std::vector<Device> devices = all_devices();
   int shards = 0;  ///< parts of the global batch, what the result depends on; 0: one a device
@@ -34,16 +56,56 @@ struct MirroredOptions {
   std::optional<MovingAverage> moving_average = std::nullopt;
   NonFinite non_finite = NonFinite::refuse;
   std::uint64_t seed = 0;  ///< of initial weights, dropout and all that is random in the model
+  Precision precision = Precision::float32;  ///< of forward and backward; weights stay as they are
+  LossScaling loss_scaling = {};             ///< for Precision::float16
+  Exchanging exchange = {};                  ///< between accelerators
+  Balance balance = Balance::even;
+  OnDeviceFailure on_device_failure = OnDeviceFailure::stop;
+  MemoryLimit memory_limit = {};
+  std::shared_ptr<Trace> trace = nullptr;  ///< every step's stages go there
 };
 
 namespace detail {
 
 class Engine;
+struct Staging;
 
-/// What a step asks of the caller's model and batch, by tower and shard.
+/// What the engine asks of a batch and a model, by shard and tower.
 struct ShardWork {
-  std::function<std::int64_t(int tower, int shard)> load;  ///< cuts out the shard; returns its rows
-  std::function<Loss(int tower)> forward;                  ///< of the shard that was loaded last
+  /// Cuts out a shard and copies it to a device; returns its rows.
+  std::function<std::int64_t(int shard, const torch::Device& device)> load;
+  /// The shard's memory is used on `stream` as well.
+  std::function<void(int shard, const c10::Stream& stream)> record;
+  std::function<Loss(int tower, int shard)> forward;
+  std::shared_ptr<Staging> staging;  ///< what was loaded before; may be null
+};
+
+/// The shards of a batch, where they were loaded.
+template <class Batch>
+struct Shards {
+  Shards(const Batch& whole, int count) : batch(&whole), loaded(static_cast<std::size_t>(count)) {}
+
+  ShardWork work() {
+    return {.load =
+                [this](int shard, const torch::Device& device) {
+                  auto& own = loaded[static_cast<std::size_t>(shard)];
+                  Batch rows_of_it = part(*batch, shard, static_cast<int>(loaded.size()));
+                  own.emplace(device.is_cpu() ? std::move(rows_of_it)
+                                              : to(pinned(std::move(rows_of_it)), device));
+                  return rows(*own);
+                },
+            .record =
+                [this](int shard, const c10::Stream& stream) {
+                  for_each_tensor(*loaded[static_cast<std::size_t>(shard)],
+                                  [&](torch::Tensor& tensor) { tensor.record_stream(stream); });
+                },
+            .forward = nullptr,
+            .staging = staging};
+  }
+
+  const Batch* batch;
+  std::vector<std::optional<Batch>> loaded;
+  std::shared_ptr<Staging> staging;
 };
 
 /// What a loss function returned, as a Loss. Throws ConfigError when it cannot be one.
@@ -52,6 +114,20 @@ Loss as_loss(const torch::Tensor& mean, std::int64_t rows);
 inline Loss as_loss(const Loss& loss, std::int64_t) { return checked(loss); }
 
 }  // namespace detail
+
+/// A batch on its way to the devices: see Mirrored::stage.
+template <class Batch>
+class Staged {
+ public:
+  explicit Staged(Batch batch, int shards)
+      : batch_(std::make_unique<Batch>(std::move(batch))), shards_(*batch_, shards) {}
+
+ private:
+  template <class Model>
+  friend class Mirrored;
+  std::unique_ptr<Batch> batch_;
+  detail::Shards<Batch> shards_;
+};
 
 /// What Mirrored<Model> has for every model. Use from one thread at a time.
 class MirroredBase {
@@ -69,6 +145,10 @@ class MirroredBase {
   /// A copy of weights, slots, averages, buffers and gradients. Between steps.
   State state() const;
 
+  /// Takes over a state, from any number of devices. Throws ConfigError, and changes nothing, when
+  /// it is not of this model and optimizer.
+  void load(const State& state);
+
   /// Runs `evaluation` with the moving averages in place of the weights, then puts the weights
   /// back, exactly, also when it throws.
   void with_averaged_weights(const std::function<void()>& evaluation);
@@ -80,7 +160,10 @@ class MirroredBase {
   MirroredBase(MirroredOptions options, const Factory& replica);
   StepReport run_step(const detail::ShardWork& work);
   StepReport run_compute(const detail::ShardWork& work);
+  std::shared_ptr<detail::Staging> run_stage(const detail::ShardWork& work);
   void run_tasks(const std::function<Task()>& next);
+  int shown_tower();  ///< whose replica the caller sees, and may now have written to
+  torch::Device device_of(int tower) const;
 
  private:
   std::unique_ptr<detail::Engine> engine_;
@@ -102,13 +185,29 @@ class Mirrored : public MirroredBase {
   /// Throws TowerError when a tower fails: see there.
   template <class Batch, class LossFn>
   StepReport step(const Batch& batch, const LossFn& loss) {
-    return with_work(batch, loss, [this](const auto& work) { return run_step(work); });
+    detail::Shards<Batch> shards(batch, options().shards);
+    return run_step(work_of(shards, loss));
+  }
+
+  /// Starts to copy a batch to the devices, and returns: what `step` then finds there. Stage the
+  /// next batch before the step on this one, and the copy takes no time.
+  template <class Batch>
+  Staged<Batch> stage(Batch batch) {
+    Staged<Batch> staged(std::move(batch), options().shards);
+    staged.shards_.staging = run_stage(staged.shards_.work());
+    return staged;
+  }
+
+  template <class Batch, class LossFn>
+  StepReport step(Staged<Batch> staged, const LossFn& loss) {
+    return run_step(work_of(staged.shards_, loss));
   }
 
   /// The forward and backward pass of `step` alone: nothing is exchanged or applied. To measure.
   template <class Batch, class LossFn>
   StepReport compute(const Batch& batch, const LossFn& loss) {
-    return with_work(batch, loss, [this](const auto& work) { return run_compute(work); });
+    detail::Shards<Batch> shards(batch, options().shards);
+    return run_compute(work_of(shards, loss));
   }
 
   /// Calls `metric(model, batch)` for each batch of a range, batch by batch on whichever tower is
@@ -126,7 +225,9 @@ class Mirrored : public MirroredBase {
       Result* result = results.emplace_back(std::make_unique<Result>()).get();
       auto batch = std::make_shared<Batch>(*next);
       ++next;
-      return [=, this, &metric](int tower) { *result = metric(model_of(tower), *batch); };
+      return [=, this, &metric](int tower) {
+        *result = metric(model_of(tower), to(*batch, device_of(tower)));
+      };
     });
     Result total{};
     for (const auto& result : results) total += *result;
@@ -134,8 +235,8 @@ class Mirrored : public MirroredBase {
   }
 
   /// The first tower's replica. Between steps its weights are the weights: write them in place, or
-  /// load them, with torch::load or load(archive).
-  Model& model() { return model_of(0); }
+  /// load them, with torch::load or load(archive). Ask for it anew each time you write.
+  Model& model() { return model_of(shown_tower()); }
 
  private:
   using Models = std::shared_ptr<std::vector<std::shared_ptr<Model>>>;
@@ -158,22 +259,14 @@ class Mirrored : public MirroredBase {
     return options;
   }
 
-  template <class Batch, class LossFn, class Run>
-  StepReport with_work(const Batch& batch, const LossFn& loss, const Run& run) {
-    const int shards = options().shards;
-    std::vector<std::optional<Batch>> loaded(models_->size());
-    const auto of = [&](int tower) -> Batch& { return *loaded[static_cast<std::size_t>(tower)]; };
-    return run(detail::ShardWork{
-        .load =
-            [&](int tower, int shard) {
-              loaded[static_cast<std::size_t>(tower)].emplace(part(batch, shard, shards));
-              return rows(of(tower));
-            },
-        .forward =
-            [&](int tower) {
-              const Batch& shard = of(tower);
-              return detail::as_loss(loss(model_of(tower), shard), rows(shard));
-            }});
+  template <class Batch, class LossFn>
+  detail::ShardWork work_of(detail::Shards<Batch>& shards, const LossFn& loss) {
+    detail::ShardWork work = shards.work();
+    work.forward = [this, &shards, &loss](int tower, int shard) {
+      const Batch& own = *shards.loaded[static_cast<std::size_t>(shard)];
+      return detail::as_loss(loss(model_of(tower), own), rows(own));
+    };
+    return work;
   }
 
   Model& model_of(int tower) { return *(*models_)[static_cast<std::size_t>(tower)]; }

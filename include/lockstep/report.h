@@ -20,9 +20,10 @@ struct TowerReport {
   Seconds input{};        ///< cutting out its shards
   Seconds forward{};
   Seconds backward{};
-  Seconds wait{};    ///< for the other towers
-  Seconds reduce{};  ///< summing gradients, and their norm
-  Seconds update{};  ///< optimizer, moving average
+  Seconds wait{};               ///< for the other towers
+  Seconds reduce{};             ///< summing gradients, and their norm
+  Seconds update{};             ///< optimizer, moving average
+  std::int64_t peak_bytes = 0;  ///< most memory in use on an accelerator so far
 };
 
 struct StepReport {

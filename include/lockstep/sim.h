@@ -45,12 +45,19 @@ Options parse_options(std::string_view text);
 
 /// Makes the machine, anew if there was one; without it the first use of a sim device makes one as
 /// Options{} says. Clocks and counts start at 0, lost devices are back. No tensor may be on a
-/// simulated device.
+/// simulated device, and no backward may be running.
 void configure(const Options& options);
 const Options& options();  ///< of the machine there is, or of the one that would be made
 
 /// Loads the backend into LibTorch, if it is not there yet.
 void install();
+
+/// One more fault, on the machine there is.
+void inject(const Fault& fault);
+
+/// Less memory than Options::memory_bytes says: bytes, and a fraction of what the device has, where
+/// that is not 0.
+void limit_memory(int device, double fraction, std::int64_t bytes);
 
 /// Tells the machine that training step `step` begins: what Fault::step counts.
 void begin_step(std::int64_t step);

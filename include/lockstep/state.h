@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,15 @@ struct NamedTensor {
 
 /// Copies, on the CPU, under the model's own parameter names.
 struct State {
-  std::vector<NamedTensor> parameters;  ///< the trainable ones
-  std::vector<NamedTensor> slots;       ///< "fc.weight/exp_avg"
-  std::vector<NamedTensor> averages;    ///< moving averages, when there are
-  std::vector<NamedTensor> buffers;
-  std::vector<NamedTensor> gradients;  ///< averaged (and clipped) gradient of the last step
+  std::int64_t steps = 0;    ///< taken, skipped ones included
+  std::int64_t updates = 0;  ///< applied
+  double loss_scale = 1;     ///< of float16, and the good steps it has seen
+  std::int64_t good_steps = 0;
+  std::vector<NamedTensor> parameters = {};  ///< the trainable ones
+  std::vector<NamedTensor> slots = {};       ///< "fc.weight/exp_avg"
+  std::vector<NamedTensor> averages = {};    ///< moving averages, when there are
+  std::vector<NamedTensor> buffers = {};
+  std::vector<NamedTensor> gradients = {};  ///< averaged (and clipped) gradient of the last step
 };
 
 }  // namespace lockstep

@@ -89,9 +89,27 @@ bool is_seated(const torch::Tensor& tensor, const torch::Tensor& flat, const Sea
   return tensor.const_data_ptr() == begin + where.offset * flat.element_size();
 }
 
-Slice slice_of(const Layout& layout, int tower, int towers) {
-  const std::int64_t blocks = layout.blocks();
-  const auto cut = [&](int t) { return std::min(blocks * t / towers * kBlock, layout.size); };
+std::vector<Bucket> buckets(const std::vector<Layout>& layouts, std::int64_t bytes) {
+  std::vector<Bucket> result;
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    const auto width = static_cast<std::int64_t>(c10::elementSize(layouts[i].dtype));
+    const std::int64_t step =
+        bytes == 0 ? layouts[i].size : std::max(bytes / width / kBlock, std::int64_t{1}) * kBlock;
+    std::int64_t begin = 0;
+    do {
+      const std::int64_t end = std::min(begin + step, layouts[i].size);
+      result.push_back({i, {begin, end}});
+      begin = end;
+    } while (begin < layouts[i].size);
+  }
+  return result;
+}
+
+Slice slice_of(const Bucket& bucket, int tower, int towers) {
+  const std::int64_t blocks = (bucket.range.size() + kBlock - 1) / kBlock;
+  const auto cut = [&](int t) {
+    return std::min(bucket.range.begin + blocks * t / towers * kBlock, bucket.range.end);
+  };
   return {cut(tower), cut(tower + 1)};
 }
 

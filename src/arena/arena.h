@@ -67,13 +67,22 @@ void seat(torch::Tensor& tensor, const torch::Tensor& flat, const Seat& seat);
 
 bool is_seated(const torch::Tensor& tensor, const torch::Tensor& flat, const Seat& seat);
 
-/// Elements [begin, end) of an arena: what one tower reduces and updates.
+/// Elements [begin, end) of an arena: what one tower reduces and updates of a bucket.
 struct Slice {
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const { return end - begin; }
 };
 
+/// A run of blocks of arena `arena`: what is reduced at one go.
+struct Bucket {
+  std::size_t arena = 0;  ///< index into the list of layouts
+  Slice range;
+};
+
+/// Cuts every arena into buckets of about `bytes`, in order; 0: each arena is one bucket.
+std::vector<Bucket> buckets(const std::vector<Layout>& layouts, std::int64_t bytes);
+
 /// Slice `tower` of `towers`, cut at blocks; some are empty when there are fewer blocks.
-Slice slice_of(const Layout& layout, int tower, int towers);
+Slice slice_of(const Bucket& bucket, int tower, int towers);
 
 }  // namespace lockstep::arena

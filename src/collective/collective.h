@@ -31,7 +31,7 @@ struct ShardSum {
   std::vector<torch::Tensor> gradients;
 };
 
-/// One tower's slice of one arena, and what `reduce` leaves there.
+/// One tower's slice of one bucket, and what `reduce` leaves there.
 struct GradientSlice {
   const arena::Layout* layout = nullptr;
   arena::Slice range;
@@ -39,21 +39,29 @@ struct GradientSlice {
   std::vector<double> squares;  ///< sum of squares of each block of the slice
 };
 
+/// Terms of a sum over towers.
+using Terms = std::span<const double>;
+
 class Collective {
  public:
   virtual ~Collective() = default;
 
-  /// Sums every tower's ShardSums over this tower's slices, in tree order, and divides by
-  /// `divisor`.
+  /// Says that bucket `bucket` of `mine` is complete: a collective that works ahead begins with it,
+  /// in the order in which the last tower says so. At most once a step and bucket; from any thread,
+  /// on the stream that computed `mine`.
+  virtual void post(int /*tower*/, std::size_t /*bucket*/, std::span<const ShardSum> /*mine*/) {}
+
+  /// Sums every tower's ShardSums over this tower's slices, one a bucket, in tree order, and
+  /// divides by `divisor`.
   virtual void reduce(int tower, std::span<const ShardSum> mine, double divisor,
                       std::span<GradientSlice> slices) = 0;
 
   /// Afterwards this tower sees the parameters that the others updated.
   virtual void gather(int tower) = 0;
 
-  /// The sum of all towers' terms, added one by one in tower order: consecutive terms of one long
-  /// sum, so that it does not matter who brought which.
-  virtual double sum(int tower, std::span<const double> terms) = 0;
+  /// The sum of all towers' terms, one by one: list by list, and inside a list in tower order. So
+  /// it does not matter who brought which part of a list. All towers bring as many lists.
+  virtual double sum(int tower, std::span<const Terms> lists) = 0;
 
   /// Ends the step: every call that waits, and every later one, throws Aborted. Any thread.
   virtual void abort() noexcept = 0;

@@ -29,42 +29,41 @@ LOCKSTEP_INLINE void add_loop(T* out, const T* a, const T* b, std::int64_t n) {
     out[i] = static_cast<T>(static_cast<Wide<T>>(a[i]) + static_cast<Wide<T>>(b[i]));
 }
 
-/// Stores op(in) and sums the squares in eight lanes, which fixes the order of that sum.
+/// Stores op(in) and adds the squares to eight lanes, which fixes the order of that sum.
 template <class T, class Op>
-LOCKSTEP_INLINE double map_loop(T* out, const T* in, std::int64_t n, Op op) {
-  constexpr int kLanes = 8;
-  double lanes[kLanes] = {};
+LOCKSTEP_INLINE void map_loop(T* out, const T* in, std::int64_t n, Lanes& sums, Op op) {
+  constexpr int kLanes = std::tuple_size_v<Lanes>;
+  Lanes lanes = sums;
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
     for (int lane = 0; lane < kLanes; ++lane) {
       const T value = static_cast<T>(op(static_cast<Wide<T>>(in[i + lane])));
       if (out) out[i + lane] = value;
       const auto wide = static_cast<double>(static_cast<Wide<T>>(value));
-      lanes[lane] += wide * wide;
+      lanes[static_cast<std::size_t>(lane)] += wide * wide;
     }
   for (int lane = 0; i < n; ++i, ++lane) {
     const T value = static_cast<T>(op(static_cast<Wide<T>>(in[i])));
     if (out) out[i] = value;
     const auto wide = static_cast<double>(static_cast<Wide<T>>(value));
-    lanes[lane] += wide * wide;
+    lanes[static_cast<std::size_t>(lane)] += wide * wide;
   }
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return sum;
+  sums = lanes;
 }
 
-#define LOCKSTEP_KERNELS(T)                                                               \
-  LOCKSTEP_CLONES void add_run(T* out, const T* a, const T* b, std::int64_t n) {          \
-    add_loop(out, a, b, n);                                                               \
-  }                                                                                       \
-  LOCKSTEP_CLONES double scale_run(T* out, const T* in, Wide<T> factor, std::int64_t n) { \
-    return map_loop(out, in, n, [factor](Wide<T> x) { return x * factor; });              \
-  }                                                                                       \
-  LOCKSTEP_CLONES double divide_run(T* out, const T* in, Wide<T> by, std::int64_t n) {    \
-    return map_loop(out, in, n, [by](Wide<T> x) { return x / by; });                      \
-  }                                                                                       \
-  LOCKSTEP_CLONES double squares_run(const T* in, std::int64_t n) {                       \
-    return map_loop(static_cast<T*>(nullptr), in, n, [](Wide<T> x) { return x; });        \
+#define LOCKSTEP_KERNELS(T)                                                                       \
+  LOCKSTEP_CLONES void add_run(T* out, const T* a, const T* b, std::int64_t n) {                  \
+    add_loop(out, a, b, n);                                                                       \
+  }                                                                                               \
+  LOCKSTEP_CLONES void scale_run(T* out, const T* in, Wide<T> factor, std::int64_t n,             \
+                                 Lanes& sums) {                                                   \
+    map_loop(out, in, n, sums, [factor](Wide<T> x) { return x * factor; });                       \
+  }                                                                                               \
+  LOCKSTEP_CLONES void divide_run(T* out, const T* in, Wide<T> by, std::int64_t n, Lanes& sums) { \
+    map_loop(out, in, n, sums, [by](Wide<T> x) { return x / by; });                               \
+  }                                                                                               \
+  LOCKSTEP_CLONES void squares_run(const T* in, std::int64_t n, Lanes& sums) {                    \
+    map_loop(static_cast<T*>(nullptr), in, n, sums, [](Wide<T> x) { return x; });                 \
   }
 
 LOCKSTEP_KERNELS(float)
@@ -99,22 +98,33 @@ void add(c10::ScalarType dtype, void* out, const void* a, const void* b, std::in
   });
 }
 
-double scale(c10::ScalarType dtype, void* out, const void* in, double factor, std::int64_t n) {
-  return with_type(dtype, [&]<class T>(T) {
-    return scale_run(static_cast<T*>(out), static_cast<const T*>(in), static_cast<Wide<T>>(factor),
-                     n);
-  });
+double total(const Lanes& lanes) {
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
 }
 
-double divide(c10::ScalarType dtype, void* out, const void* in, double divisor, std::int64_t n) {
-  return with_type(dtype, [&]<class T>(T) {
-    return divide_run(static_cast<T*>(out), static_cast<const T*>(in),
-                      static_cast<Wide<T>>(divisor), n);
+double scale(c10::ScalarType dtype, void* out, const void* in, double factor, std::int64_t n) {
+  Lanes lanes{};
+  with_type(dtype, [&]<class T>(T) {
+    scale_run(static_cast<T*>(out), static_cast<const T*>(in), static_cast<Wide<T>>(factor), n,
+              lanes);
+  });
+  return total(lanes);
+}
+
+void divide(c10::ScalarType dtype, void* out, const void* in, double divisor, std::int64_t n,
+            Lanes& lanes) {
+  with_type(dtype, [&]<class T>(T) {
+    divide_run(static_cast<T*>(out), static_cast<const T*>(in), static_cast<Wide<T>>(divisor), n,
+               lanes);
   });
 }
 
 double squares(c10::ScalarType dtype, const void* in, std::int64_t n) {
-  return with_type(dtype, [&]<class T>(T) { return squares_run(static_cast<const T*>(in), n); });
+  Lanes lanes{};
+  with_type(dtype, [&]<class T>(T) { squares_run(static_cast<const T*>(in), n, lanes); });
+  return total(lanes);
 }
 
 void require_trainable(c10::ScalarType dtype) {

@@ -5,6 +5,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <array>
 #include <cstdint>
 
 namespace lockstep::collective {
@@ -16,10 +17,17 @@ void add(c10::ScalarType dtype, void* out, const void* a, const void* b, std::in
 /// `out` may be `in`.
 double scale(c10::ScalarType dtype, void* out, const void* in, double factor, std::int64_t n);
 
-/// out = in / divisor, likewise.
-double divide(c10::ScalarType dtype, void* out, const void* in, double divisor, std::int64_t n);
+/// A sum of squares as it grows, as doubles: element i goes to lane i % 8, so that the sum over a
+/// block does not depend on the runs it came in, as long as each begins at a multiple of 8.
+using Lanes = std::array<double, 8>;
+double total(const Lanes& lanes);
 
-/// Sum of squares as double: finite only if all elements are (and not enormous).
+/// out = in / divisor, rounded to the dtype; the squares of `out` are added to `lanes`.
+void divide(c10::ScalarType dtype, void* out, const void* in, double divisor, std::int64_t n,
+            Lanes& lanes);
+
+/// Sum of squares, total() of the lanes of a single run: finite only if all elements are (and not
+/// enormous).
 double squares(c10::ScalarType dtype, const void* in, std::int64_t n);
 
 /// Throws ConfigError unless parameters of `dtype` can be trained: float32, float64, bfloat16,

@@ -15,10 +15,10 @@ constexpr std::size_t kWidestElement = 8;  // bytes
 /// The sources of one run of elements, by shard: null stands for zero or absent.
 using Sources = std::vector<const std::byte*>;
 
-/// Sums `n` <= kChunk elements in the order of `merges` and divides; returns the sum of squares.
+/// Sums `n` <= kChunk elements in the order of `merges` and divides; adds up the squares.
 /// Overwrites `from`.
-double sum_chunk(c10::ScalarType dtype, Sources& from, const std::vector<Merge>& merges,
-                 double divisor, std::byte* out, std::int64_t n, std::byte* scratch) {
+void sum_chunk(c10::ScalarType dtype, Sources& from, const std::vector<Merge>& merges,
+               double divisor, std::byte* out, std::int64_t n, std::byte* scratch, Lanes& squares) {
   for (const Merge& merge : merges) {
     const std::byte*& into = from[static_cast<std::size_t>(merge.into)];
     const std::byte* other = from[static_cast<std::size_t>(merge.from)];
@@ -31,50 +31,26 @@ double sum_chunk(c10::ScalarType dtype, Sources& from, const std::vector<Merge>&
     add(dtype, room, into, other, n);
     into = room;
   }
-  if (from[0]) return divide(dtype, out, from[0], divisor, n);
-  std::memset(out, 0, static_cast<std::size_t>(n) * c10::elementSize(dtype));
-  return 0;
+  if (from[0])
+    divide(dtype, out, from[0], divisor, n, squares);
+  else
+    std::memset(out, 0, static_cast<std::size_t>(n) * c10::elementSize(dtype));
 }
 
 }  // namespace
 
 SharedMemory::SharedMemory(int towers, int shards)
-    : shards_(shards), barrier_(towers), posts_(static_cast<std::size_t>(towers)) {}
+    : shards_(shards),
+      meeting_(towers, DeviceKind::cpu),
+      posts_(static_cast<std::size_t>(towers)) {}
 
-Seconds SharedMemory::waited(int tower) const {
-  return posts_[static_cast<std::size_t>(tower)].waited;
-}
-
-void SharedMemory::reset() {
-  barrier_.reset();
-  for (Post& post : posts_) post.calls = 0;  // an abort may have left them apart
-}
-
-void SharedMemory::meet(int tower) {
-  const auto begin = std::chrono::steady_clock::now();
-  barrier_.meet();
-  posts_[static_cast<std::size_t>(tower)].waited += std::chrono::steady_clock::now() - begin;
-}
-
-double SharedMemory::sum(int tower, std::span<const double> terms) {
-  // A tower can be one call ahead of the others, which may still read its terms: two posts.
-  Post& post = posts_[static_cast<std::size_t>(tower)];
-  const unsigned parity = post.calls++ % 2;
-  post.terms[parity] = terms;
-  meet(tower);
-  double total = 0;
-  for (const Post& other : posts_)
-    for (const double term : other.terms[parity]) total += term;
-  return total;
-}
-
-void SharedMemory::gather(int tower) { meet(tower); }
+void SharedMemory::gather(int tower) { meeting_.meet(tower); }
 
 void SharedMemory::reduce(int tower, std::span<const ShardSum> mine, double divisor,
                           std::span<GradientSlice> slices) {
   Post& post = posts_[static_cast<std::size_t>(tower)];
   post.sums = mine;
-  meet(tower);
+  meeting_.meet(tower);
   std::vector<const ShardSum*> by_shard(static_cast<std::size_t>(shards_));
   std::vector<bool> present(by_shard.size());
   for (const Post& other : posts_)
@@ -93,7 +69,7 @@ void SharedMemory::reduce_slice(Post& post, const std::vector<const ShardSum*>& 
   const arena::Layout& layout = *slice.layout;
   const auto width = static_cast<std::int64_t>(c10::elementSize(layout.dtype));
   auto* out = static_cast<std::byte*>(slice.gradient.mutable_data_ptr());
-  std::fill(slice.squares.begin(), slice.squares.end(), 0.0);
+  post.squares.assign(slice.squares.size(), {});
   Sources sources(by_shard.size()), at(by_shard.size());
   for (auto seat = layout.seat_after(slice.range.begin);
        seat != layout.seats.end() && seat->offset < slice.range.end; ++seat) {
@@ -109,11 +85,13 @@ void SharedMemory::reduce_slice(Post& post, const std::vector<const ShardSum*>& 
       for (std::size_t shard = 0; shard < at.size(); ++shard)
         at[shard] = sources[shard] ? sources[shard] + (i - seat->offset) * width : nullptr;
       const std::int64_t local = i - slice.range.begin;
-      slice.squares[static_cast<std::size_t>(local / arena::kBlock)] +=
-          sum_chunk(layout.dtype, at, merges, divisor, out + local * width, n, post.scratch.data());
+      sum_chunk(layout.dtype, at, merges, divisor, out + local * width, n, post.scratch.data(),
+                post.squares[static_cast<std::size_t>(local / arena::kBlock)]);
       i += n;
     }
   }
+  for (std::size_t block = 0; block < slice.squares.size(); ++block)
+    slice.squares[block] = total(post.squares[block]);
 }
 
 }  // namespace lockstep::collective

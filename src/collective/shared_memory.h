@@ -2,11 +2,11 @@
 
 // The collective of towers that share one memory: CPU devices.
 
-#include <array>
 #include <vector>
 
-#include "collective/barrier.h"
 #include "collective/collective.h"
+#include "collective/kernels.h"
+#include "collective/meeting.h"
 #include "collective/tree.h"
 
 namespace lockstep::collective {
@@ -20,28 +20,27 @@ class SharedMemory : public Collective {
   void reduce(int tower, std::span<const ShardSum> mine, double divisor,
               std::span<GradientSlice> slices) override;
   void gather(int tower) override;
-  double sum(int tower, std::span<const double> terms) override;
-  void abort() noexcept override { barrier_.abort(); }
-  bool aborted() const noexcept override { return barrier_.aborted(); }
-  void reset() override;
-  Seconds waited(int tower) const override;
+  double sum(int tower, std::span<const Terms> lists) override {
+    return meeting_.sum(tower, lists);
+  }
+  void abort() noexcept override { meeting_.abort(); }
+  bool aborted() const noexcept override { return meeting_.aborted(); }
+  void reset() override { meeting_.reset(); }
+  Seconds waited(int tower) const override { return meeting_.waited(tower); }
 
  private:
   /// Touched by its tower's thread only, but for what it publishes before a barrier.
   struct Post {
     std::span<const ShardSum> sums;
-    std::array<std::span<const double>, 2> terms;  // of even and odd calls of `sum`
-    unsigned calls = 0;
-    Seconds waited{};
     std::vector<std::byte> scratch;
+    std::vector<Lanes> squares;  // of each block of the slice at work
   };
 
-  void meet(int tower);
   void reduce_slice(Post& post, const std::vector<const ShardSum*>& by_shard,
                     const std::vector<Merge>& merges, double divisor, GradientSlice& slice);
 
   const int shards_;
-  Barrier barrier_;
+  Meeting meeting_;
   std::vector<Post> posts_;
 };
 

@@ -31,8 +31,9 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Each move reads its source after all that is on streams[from], and writes its target after all
-  /// that is on streams[to]; what is enqueued later on either stream comes after the move.
+  /// Each move reads its source after all that is on streams[from] now, and writes its target after
+  /// all that is on streams[to]; what is enqueued later on either stream comes after the move.
+  /// Among themselves the moves of a call have no order.
   virtual void move(std::span<const Move> moves, std::span<const c10::Stream> streams) = 0;
 
   /// Sums in an order of its own, if it can: false when it cannot, and nothing was done.

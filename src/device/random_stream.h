@@ -5,9 +5,10 @@
 // docs/notes.md.
 
 #include <ATen/core/Generator.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstdint>
+
+#include "device/scope.h"
 
 namespace lockstep::device {
 
@@ -18,18 +19,14 @@ std::uint64_t stream_seed(std::uint64_t seed, std::int64_t step, std::int64_t sh
 inline constexpr std::int64_t kInitStream = -1;      ///< `step` of construction
 inline constexpr std::int64_t kEvaluateStream = -2;  ///< `step` of evaluation; shard = batch number
 
-/// While it lives, random operators of this thread draw from `generator`. Scopes nest.
+/// While it lives, random operators of this thread draw from `generator`. Scopes nest. With a
+/// generator of another device, operators on CPU tensors draw from a twin that is seeded from it.
 class RandomScope {
  public:
   explicit RandomScope(at::Generator generator);
-  ~RandomScope();
-  RandomScope(const RandomScope&) = delete;
-  RandomScope& operator=(const RandomScope&) = delete;
 
  private:
-  at::Generator generator_;
-  const at::Generator* outer_;
-  c10::impl::IncludeDispatchKeyGuard include_;
+  ScopeGuard guard_;
 };
 
 }  // namespace lockstep::device

@@ -7,15 +7,9 @@
 
 #include <utility>
 
+#include "device/accelerator.h"
+
 namespace lockstep::device {
-namespace {
-
-c10::Device torch_device(const Device& device) {
-  if (device.kind == DeviceKind::cpu) return c10::Device(c10::kCPU);
-  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device.index));
-}
-
-}  // namespace
 
 TowerPool::TowerPool(std::vector<Device> devices)
     : devices_(std::move(devices)), errors_(devices_.size()) {

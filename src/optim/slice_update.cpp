@@ -6,6 +6,7 @@
 #include <ATen/ops/_fused_sgd.h>
 
 #include <algorithm>
+#include <array>
 
 namespace lockstep::optim {
 namespace {
@@ -14,6 +15,9 @@ namespace {
 /// cache. Small enough that only the fused kernels, which cut at cache lines, share a block among
 /// threads: another cut might change the bits.
 constexpr std::int64_t kUpdateBlock = 4 * arena::kBlock;
+
+/// On an accelerator a block is one kernel, or a few: as large as its workspace may be.
+constexpr std::int64_t kAcceleratorBlock = 1 << 22;
 
 struct SlotSpec {
   const char* name;
@@ -46,7 +50,8 @@ struct Target {
   const std::vector<torch::Tensor>& slots;
   double lr;
   double weight_decay;
-  const torch::Tensor& number;  ///< of this update, from 1
+  const torch::Tensor& number;            ///< of this update, from 1
+  std::array<torch::Tensor, 2>& scratch;  ///< as long as p
 };
 
 void update(const Sgd& sgd, const Target& t) {
@@ -73,16 +78,21 @@ void update(const Adagrad& adagrad, const Target& t) {
 
 /// LibTorch has no fused RMSprop.
 void update(const RmsProp& rms, const Target& t) {
-  const torch::Tensor g = t.weight_decay == 0 ? t.g : t.g.add(t.p, t.weight_decay);
+  auto& [decayed, root] = t.scratch;
+  if (t.weight_decay != 0) at::add_out(decayed, t.g, t.p, t.weight_decay);
+  const torch::Tensor& g = t.weight_decay == 0 ? t.g : decayed;
   const torch::Tensor& mean_square = t.slots[0];
   mean_square.mul_(rms.decay).addcmul_(g, g, 1 - rms.decay);
-  torch::Tensor variance = mean_square;
   if (rms.centered) {
     t.slots[1].lerp_(g, 1 - rms.decay);
-    variance = mean_square.addcmul(t.slots[1], t.slots[1], -1);
+    at::addcmul_out(root, mean_square, t.slots[1], t.slots[1], -1);
+  } else {
+    root.copy_(mean_square);
   }
-  const torch::Tensor root = rms.epsilon_inside_root ? variance.add(rms.epsilon).sqrt_()
-                                                     : variance.sqrt().add_(rms.epsilon);
+  if (rms.epsilon_inside_root)
+    root.add_(rms.epsilon).sqrt_();
+  else
+    root.sqrt_().add_(rms.epsilon);
   if (rms.momentum == 0) {
     t.p.addcdiv_(g, root, -t.lr);
   } else {
@@ -105,6 +115,7 @@ SliceUpdate::SliceUpdate(const arena::Layout& layout, arena::Slice range, torch:
        std::visit([](const auto& kind) { return slot_specs(kind); }, plan.optimizer))
     slots_.push_back({spec.name, allocate().fill_(spec.initial)});
   if (plan.averaged) average_ = allocate().copy_(parameters_);
+  number_ = torch::zeros({}, parameters_.options().dtype(torch::kFloat32));
   cut_blocks(layout, plan);
 }
 
@@ -112,7 +123,8 @@ void SliceUpdate::cut_blocks(const arena::Layout& layout, const Plan& plan) {
   const auto end_of = [&](auto seat) {
     return std::next(seat) == layout.seats.end() ? layout.size : std::next(seat)->offset;
   };
-  std::int64_t begin = range_.begin;
+  const std::int64_t most = parameters_.is_cpu() ? kUpdateBlock : kAcceleratorBlock;
+  std::int64_t begin = range_.begin, longest = 0;
   for (auto seat = layout.seat_after(range_.begin); begin < range_.end;) {
     // A run of neighbours with the same terms.
     const Terms terms = terms_for(seat->name, plan.optimizer, plan.rules);
@@ -122,8 +134,10 @@ void SliceUpdate::cut_blocks(const arena::Layout& layout, const Plan& plan) {
          ++seat)
       end = end_of(seat);
     end = std::min(end, range_.end);
-    for (; begin < end; begin += std::min(kUpdateBlock, end - begin)) {
-      const auto cut = [&, n = std::min(kUpdateBlock, end - begin)](const torch::Tensor& flat) {
+    for (std::int64_t n = 0; begin < end; begin += n) {
+      n = std::min(most, end - begin);
+      longest = std::max(longest, n);
+      const auto cut = [&](const torch::Tensor& flat) {
         return flat.defined() ? flat.narrow(0, begin - range_.begin, n) : flat;
       };
       Block& block =
@@ -131,25 +145,31 @@ void SliceUpdate::cut_blocks(const arena::Layout& layout, const Plan& plan) {
       for (const Slot& slot : slots_) block.slots.push_back(cut(slot.value));
     }
   }
+  if (!std::holds_alternative<RmsProp>(plan.optimizer)) return;
+  for (torch::Tensor& scratch : scratch_) scratch = torch::empty({longest}, parameters_.options());
 }
 
 void SliceUpdate::apply(const Optimizer& optimizer, const Moment& moment) {
-  const torch::Tensor number = torch::full({}, static_cast<double>(moment.updates + 1));
   const torch::NoGradGuard no_grad;
-  for (Block& block : blocks_) update_block(block, optimizer, moment, number);
+  number_.fill_(static_cast<double>(moment.updates + 1));
+  for (Block& block : blocks_) update_block(block, optimizer, moment);
 }
 
-void SliceUpdate::update_block(Block& block, const Optimizer& optimizer, const Moment& moment,
-                               const torch::Tensor& number) {
+void SliceUpdate::update_block(Block& block, const Optimizer& optimizer, const Moment& moment) {
   // Until the first update the caller may still have written the weights.
   if (block.average.defined() && moment.updates == 0) block.average.copy_(block.parameter);
   if (moment.clip_factor != 1) block.gradient.mul_(moment.clip_factor);
+  std::array<torch::Tensor, 2> scratch;
+  if (scratch_[0].defined())
+    for (std::size_t i = 0; i < scratch.size(); ++i)
+      scratch[i] = scratch_[i].narrow(0, 0, block.parameter.numel());
   const Target target{.p = block.parameter,
                       .g = block.gradient,
                       .slots = block.slots,
                       .lr = learning_rate(optimizer) * block.terms.lr_factor,
                       .weight_decay = block.terms.weight_decay,
-                      .number = number};
+                      .number = number_,
+                      .scratch = scratch};
   std::visit([&](const auto& kind) { update(kind, target); }, optimizer);
   if (block.average.defined()) block.average.lerp_(block.parameter, 1 - moment.average_keep);
 }

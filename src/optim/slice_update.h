@@ -5,6 +5,7 @@
 #include <lockstep/optimizer.h>
 #include <torch/torch.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,8 @@ struct Moment {
 };
 
 /// Owns the slots of one tower's slice of one arena. Works in cache-sized blocks, so that the few
-/// operators an optimizer takes cost one pass over memory. All functions update in place.
+/// operators an optimizer takes cost one pass over memory. All functions update in place. `apply`
+/// allocates nothing on the device: an update that has begun does not run out of memory.
 class SliceUpdate {
  public:
   /// `parameters` and `gradient` are the slice's part of their arenas. Slots start at their initial
@@ -47,6 +49,7 @@ class SliceUpdate {
   /// Exchanges parameters and moving average.
   void swap_average();
 
+  std::vector<Slot>& slots() { return slots_; }
   arena::Slice range() const { return range_; }
   const std::vector<Slot>& slots() const { return slots_; }
   const torch::Tensor& average() const { return average_; }  ///< undefined without one
@@ -60,13 +63,14 @@ class SliceUpdate {
   };
 
   void cut_blocks(const arena::Layout& layout, const Plan& plan);
-  static void update_block(Block& block, const Optimizer& optimizer, const Moment& moment,
-                           const torch::Tensor& number);
+  void update_block(Block& block, const Optimizer& optimizer, const Moment& moment);
 
   const arena::Slice range_;
   torch::Tensor parameters_, gradient_, average_;
+  torch::Tensor number_;  // of the update at work, from 1, where the fused kernels look for it
   std::vector<Slot> slots_;
   std::vector<Block> blocks_;
+  std::array<torch::Tensor, 2> scratch_;  // as long as the longest block, if an optimizer needs it
 };
 
 }  // namespace lockstep::optim

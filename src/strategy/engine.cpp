@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/random_stream.h"
+#include "device/accelerator.h"
 
 namespace lockstep::detail {
 
 using strategy::Stage;
-using strategy::Tower;
 
 // One step on one tower: the whole algorithm. Only the calls of the collective cross towers.
 Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
@@ -16,15 +15,13 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
   run_shards(tower, work);  // forward and backward of its shards, gradients summed up the tree
 
   enter(tower, Stage::reduce);
-  outcome.weight = collective_->sum(tower.index, tower.weights);
-  outcome.loss = collective_->sum(tower.index, tower.losses) / outcome.weight;
+  outcome.weight = collective_->sum(tower.index, {&tower.weight_terms, 1});
+  outcome.loss = collective_->sum(tower.index, {&tower.loss_terms, 1}) / outcome.weight;
   if (!std::isfinite(outcome.loss)) return outcome;  // weightless, or not finite and to be skipped
-  collective_->reduce(tower.index, tower.gradients.sums(), outcome.weight, tower.slices);
-
-  double squares = 0;
-  for (const auto& slice : tower.slices) squares += collective_->sum(tower.index, slice.squares);
-  outcome.norm = std::sqrt(squares);
-  if (!acceptable(tower, outcome.norm)) return outcome;
+  collective_->reduce(tower.index, tower.gradients.sums(), outcome.weight * loss_scale_.value(),
+                      tower.slices);
+  outcome.norm = std::sqrt(collective_->sum(tower.index, tower.square_terms));
+  if (!acceptable(tower, outcome)) return outcome;
   const double limit = options_.clip.global_norm;
   outcome.clipped = limit > 0 && outcome.norm > limit;
 
@@ -38,54 +35,16 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
   return outcome;
 }
 
-void Engine::run_shards(Tower& tower, const ShardWork& work) {
-  for (int shard = tower.first_shard; shard < tower.end_shard; ++shard) {
-    if (collective_->aborted()) throw collective::Aborted();
-    tower.shard = shard;
-    run_shard(tower, work);
-  }
-  tower.shard = -1;
-}
-
-void Engine::run_shard(Tower& tower, const ShardWork& work) {
-  enter(tower, Stage::input);
-  const std::int64_t rows = work.load(tower.index, tower.shard);
-  tower.losses.push_back(0);
-  tower.weights.push_back(0);
-  if (rows == 0) return tower.gradients.finish(tower.shard);
-  replicas_->begin_shard(tower.index);
-  ++tower.shards;
-  tower.rows += std::max<std::int64_t>(rows, 0);
-
-  enter(tower, Stage::forward);
-  tower.generator.set_current_seed(device::stream_seed(options_.seed, steps_, tower.shard));
-  const device::RandomScope random(tower.generator);
-  const Loss loss = work.forward(tower.index);
-  tower.losses.back() = loss.sum.item<double>();
-  tower.weights.back() = loss.weight;
-  if (!std::isfinite(tower.losses.back())) {
-    if (options_.non_finite == NonFinite::skip) return;
-    throw NonFiniteError("the loss is " + std::to_string(tower.losses.back()));
-  }
-
-  enter(tower, Stage::backward);
-  if (loss.sum.requires_grad()) loss.sum.backward();
-  auto gradients =
-      strategy::take_gradients((*replicas_)[tower.index].tensors.trainable, replicas_->layouts());
-  if (options_.clip.per_shard_norm > 0 && loss.weight > 0)
-    strategy::clip_to_norm(gradients, loss.weight, options_.clip.per_shard_norm);
-  tower.gradients.add(tower.shard, std::move(gradients));
-  tower.buffers.push_back(replicas_->end_shard(tower.index));
-}
-
 /// Whether a step with this gradient norm is to be applied. All towers come to the same answer; to
 /// refuse the step, the one that has the bad shard throws.
-bool Engine::acceptable(Tower& tower, double norm) {
-  if (std::isfinite(norm)) return true;
-  if (options_.non_finite == NonFinite::skip) return false;
+bool Engine::acceptable(Tower& tower, Outcome& outcome) {
+  if (std::isfinite(outcome.norm)) return true;
+  outcome.overflow = loss_scale_.value() > 1;
+  if (outcome.overflow || options_.non_finite == NonFinite::skip) return false;
   const int shard = tower.gradients.non_finite_shard();
   tower.culprits.assign(1, shard >= 0 ? 1.0 : 0.0);
-  const double culprits = collective_->sum(tower.index, tower.culprits);
+  tower.culprit_terms = tower.culprits;
+  const double culprits = collective_->sum(tower.index, {&tower.culprit_terms, 1});
   if (shard >= 0 || (culprits == 0 && tower.index == 0)) {
     tower.shard = shard;
     throw NonFiniteError(shard >= 0 ? "the gradient is not finite"
@@ -106,10 +65,19 @@ void Engine::enter(Tower& tower, Stage stage) {
 }
 
 StepReport Engine::step(const ShardWork& work) {
+  for (;;) try {
+      return attempt(work);
+    } catch (const TowerError& error) {
+      if (!go_on_without(error)) throw;
+    }
+}
+
+StepReport Engine::attempt(const ShardWork& work) {
   Outcome outcome;
   run_towers([&](Tower& tower) {
     const Outcome own = train(tower, work);
     if (tower.index == 0) outcome = own;
+    if (own.applied && options_.on_device_failure == OnDeviceFailure::replay) mirror_slots(tower);
   });
   if (outcome.applied) {
     std::vector<std::vector<torch::Tensor>> buffers;
@@ -122,13 +90,19 @@ StepReport Engine::step(const ShardWork& work) {
   } else {
     replicas_->restore_buffers();
   }
+  if (options_.precision == Precision::float16 && (outcome.applied || outcome.overflow))
+    loss_scale_.update(outcome.overflow);
   StepReport result = report(outcome);
   ++steps_;
+  if (options_.balance == Balance::automatic) balance();
   return result;
 }
 
 StepReport Engine::compute(const ShardWork& work) {
-  run_towers([&](Tower& tower) { run_shards(tower, work); });
+  run_towers([&](Tower& tower) {
+    tower.exchanges = false;
+    run_shards(tower, work);
+  });
   replicas_->restore_buffers();
   Mean loss;
   for (const Tower& tower : towers_) loss += tower.loss();
@@ -144,14 +118,24 @@ void Engine::require_whole() const {
 void Engine::run_towers(const std::function<void(Tower&)>& job) {
   check(!averaged_, "no step inside with_averaged_weights");
   require_whole();
-  replicas_->adopt();
+  try {
+    replicas_->adopt();
+  } catch (const DeviceLost& lost) {
+    throw TowerError(lost.device, steps_, -1, strategy::name_of(Stage::input),
+                     std::current_exception());
+  }
+  device::begin_step(options_.devices.front().kind, steps_);
+  collective_->reset();
+  for (const Tower& tower : towers_)  // should the caller have run a backward of its own
+    strategy::drop_gradients((*replicas_)[tower.place].tensors.trainable);
   std::atomic<Tower*> failed = nullptr;
-  pool_->run([&](int index) {
-    Tower& tower = towers_[static_cast<std::size_t>(index)];
-    tower.begin_step(collective_->waited(index));
+  pool_->run([&](int place) {
+    if (!tower_at(place)) return;
+    Tower& tower = *tower_at(place);
     try {
+      tower.begin_step(collective_->waited(tower.index));
       job(tower);
-      tower.clock.stop(collective_->waited(index));
+      tower.clock.stop(collective_->waited(tower.index));
     } catch (const collective::Aborted&) {
     } catch (...) {
       keep_first(failed, tower);
@@ -161,12 +145,14 @@ void Engine::run_towers(const std::function<void(Tower&)>& job) {
   if (!failed) return;
   const Stage stage = failed.load()->clock.stage();
   torn_ = stage == Stage::update;
-  replicas_->restore_buffers();
+  try {
+    replicas_->restore_buffers();
+  } catch (...) {  // the error that counts is the tower's
+  }
   for (Tower& each : towers_) {
     each.gradients.clear();
-    strategy::drop_gradients((*replicas_)[each.index].tensors.trainable);
+    strategy::drop_gradients((*replicas_)[each.place].tensors.trainable);
   }
-  collective_->reset();
   fail(*failed, strategy::name_of(stage));
 }
 
@@ -176,9 +162,21 @@ void Engine::keep_first(std::atomic<Tower*>& failed, Tower& tower) {
   if (failed.compare_exchange_strong(none, &tower)) tower.error = std::current_exception();
 }
 
-void Engine::fail(Tower& tower, const std::string& stage) const {
-  throw TowerError(pool_->device(tower.index).name(), steps_, tower.shard, stage,
-                   std::exchange(tower.error, nullptr));
+/// A tower may have been the one to notice that another's device is lost: that one is named.
+void Engine::fail(Tower& tower, const std::string& stage) {
+  std::string device = tower.device.name();
+  const int at = tower.shard;
+  for (Tower& each : towers_) each.shard = -1;
+  int shard = at;
+  const std::exception_ptr error = std::exchange(tower.error, nullptr);
+  try {
+    std::rethrow_exception(error);
+  } catch (const DeviceLost& lost) {
+    if (lost.device != device) shard = -1;
+    device = lost.device;
+  } catch (...) {
+  }
+  throw TowerError(device, steps_, shard, stage, error);
 }
 
 }  // namespace lockstep::detail

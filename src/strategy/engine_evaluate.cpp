@@ -1,3 +1,5 @@
+#include "device/autocast.h"
+#include "device/device_scope.h"
 #include "device/random_stream.h"
 #include "strategy/engine.h"
 #include "strategy/task_queue.h"
@@ -5,7 +7,6 @@
 namespace lockstep::detail {
 
 using strategy::Replica;
-using strategy::Tower;
 
 namespace {
 
@@ -36,17 +37,20 @@ void Engine::run_tasks(const std::function<Task()>& next) {
   replicas_->restore_buffers();
   strategy::TaskQueue queue(2 * towers_.size());
   std::atomic<Tower*> failed = nullptr;
-  const std::function<void(int)> work = [&](int index) {
-    Tower& tower = towers_[static_cast<std::size_t>(index)];
+  const std::function<void(int)> work = [&](int place) {
+    if (!tower_at(place)) return;
+    Tower& tower = *tower_at(place);
     tower.shard = -1;
     try {
       const torch::NoGradGuard no_grad;
-      const EvaluationMode mode((*replicas_)[index]);
+      const EvaluationMode mode((*replicas_)[place]);
+      const device::DeviceScope scope(device_of(place));
+      const device::AutocastScope autocast(device_of(place).type(), options_.precision);
       while (const auto task = queue.pop()) {
         tower.generator.set_current_seed(
             device::stream_seed(options_.seed, device::kEvaluateStream, task->number));
         const device::RandomScope random(tower.generator);
-        task->run(index);
+        task->run(place);
       }
     } catch (...) {
       keep_first(failed, tower);
@@ -80,9 +84,19 @@ void Engine::with_averaged_weights(const std::function<void()>& evaluation) {
   const auto swap = [this] {
     averaged_ = !averaged_;
     if (updates_ == 0) return;  // the average starts from the weights
-    pool_->run([this](int tower) {
-      for (auto& slice : towers_[static_cast<std::size_t>(tower)].updates) slice.swap_average();
+    collective_->reset();
+    torn_ = true;  // until all have swapped
+    pool_->run([this](int place) {
+      if (!tower_at(place)) return;
+      try {
+        for (auto& slice : tower_at(place)->updates) slice.swap_average();
+        collective_->gather(tower_at(place)->index);
+      } catch (...) {
+        collective_->abort();
+        throw;
+      }
     });
+    torn_ = false;
   };
   swap();
   try {
@@ -92,43 +106,6 @@ void Engine::with_averaged_weights(const std::function<void()>& evaluation) {
     throw;
   }
   swap();
-}
-
-/// Flat parts of all towers put together, as named tensors.
-std::vector<NamedTensor> Engine::named(
-    const std::function<torch::Tensor(const optim::SliceUpdate&)>& part,
-    const std::string& suffix) const {
-  std::vector<NamedTensor> result;
-  for (std::size_t i = 0; i < replicas_->layouts().size(); ++i) {
-    std::vector<torch::Tensor> parts;
-    for (const Tower& tower : towers_) parts.push_back(part(tower.updates[i]));
-    const torch::Tensor flat = torch::cat(parts);
-    for (const arena::Seat& seat : replicas_->layouts()[i].seats)
-      result.push_back({seat.name + suffix, arena::view(flat, seat).clone()});
-  }
-  return result;
-}
-
-State Engine::state() const {
-  require_whole();
-  replicas_->adopt();
-  const torch::NoGradGuard no_grad;
-  State state;
-  for (std::size_t i = 0; i < replicas_->layouts().size(); ++i)
-    for (const arena::Seat& seat : replicas_->layouts()[i].seats)
-      state.parameters.push_back(
-          {seat.name, arena::view(replicas_->parameters()[i], seat).clone()});
-  const optim::SliceUpdate& first = towers_.front().updates.front();
-  for (std::size_t k = 0; k < first.slots().size(); ++k)
-    for (NamedTensor& slot : named([k](const auto& slice) { return slice.slots()[k].value; },
-                                   "/" + first.slots()[k].name))
-      state.slots.push_back(std::move(slot));
-  if (options_.moving_average)
-    state.averages = named([](const auto& slice) { return slice.average(); }, "");
-  state.gradients = named([](const auto& slice) { return slice.gradient(); }, "");
-  for (const arena::Entry& entry : (*replicas_)[0].tensors.buffers)
-    state.buffers.push_back({entry.name, entry.tensor.detach().clone()});
-  return state;
 }
 
 }  // namespace lockstep::detail

@@ -5,23 +5,17 @@
 #include <cstddef>
 
 #include "collective/kernels.h"
-#include "collective/tree.h"
 
 namespace lockstep::strategy {
 namespace {
 
-/// `gradient` as the seat wants it: dense, its dtype, its memory order, and nobody else's: autograd
-/// may leave two parameters with views of one tensor, and sums go in place.
-torch::Tensor conform(torch::Tensor gradient, const arena::Seat& seat, torch::Dtype dtype) {
-  if (gradient.is_sparse()) gradient = gradient.to_dense();
-  const bool fits = gradient.strides() == seat.strides && gradient.scalar_type() == dtype;
-  if (fits && gradient.storage().use_count() == 1) return gradient;
-  return torch::empty_strided(seat.sizes, seat.strides, gradient.options().dtype(dtype))
-      .copy_(gradient);
-}
-
-/// sum += term, in place; whether all elements of the sum are finite. One pass over memory.
+/// sum += term, in place; whether all elements of the sum are finite, as far as the CPU can tell
+/// in the same pass over memory.
 bool add_finite(torch::Tensor& sum, const torch::Tensor& term) {
+  if (!sum.is_cpu()) {
+    sum.add_(term);
+    return true;
+  }
   const auto dtype = sum.scalar_type();
   const auto width = static_cast<std::int64_t>(sum.element_size());
   auto* into = static_cast<std::byte*>(sum.mutable_data_ptr());
@@ -35,89 +29,93 @@ bool add_finite(torch::Tensor& sum, const torch::Tensor& term) {
   return std::isfinite(squares);
 }
 
+double squares(const torch::Tensor& gradient) {
+  if (!gradient.defined()) return 0;
+  if (!gradient.is_cpu()) return gradient.to(torch::kFloat64).square().sum().item<double>();
+  return collective::squares(gradient.scalar_type(), gradient.const_data_ptr(), gradient.numel());
+}
+
 }  // namespace
 
-std::vector<torch::Tensor> take_gradients(std::vector<arena::Entry>& trainable,
-                                          const std::vector<arena::Layout>& layouts) {
+torch::Tensor take_gradient(torch::Tensor& tensor, const arena::Seat& seat) {
   const torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> gradients(trainable.size());
-  for (const arena::Layout& layout : layouts)
-    for (const arena::Seat& seat : layout.seats) {
-      torch::Tensor& source = trainable[seat.entry].tensor.mutable_grad();
-      if (!source.defined()) continue;
-      gradients[seat.entry] = conform(std::move(source), seat, layout.dtype);
-      source = torch::Tensor();
-    }
-  return gradients;
+  torch::Tensor gradient = std::move(tensor.mutable_grad());
+  tensor.mutable_grad() = torch::Tensor();
+  if (!gradient.defined()) return gradient;
+  if (gradient.is_sparse()) gradient = gradient.to_dense();
+  // Dense, of its dtype, in its memory order, and nobody else's: autograd may leave two parameters
+  // with views of one tensor, and sums go in place.
+  const bool fits =
+      gradient.strides() == seat.strides && gradient.scalar_type() == tensor.scalar_type();
+  if (fits && gradient.storage().use_count() == 1) return gradient;
+  return torch::empty_strided(seat.sizes, seat.strides, tensor.options()).copy_(gradient);
 }
 
 void drop_gradients(std::vector<arena::Entry>& trainable) {
   for (arena::Entry& entry : trainable) entry.tensor.mutable_grad() = torch::Tensor();
 }
 
-double squares(const std::vector<torch::Tensor>& gradients) {
-  double sum = 0;
-  for (const torch::Tensor& gradient : gradients)
-    if (gradient.defined())
-      sum +=
-          collective::squares(gradient.scalar_type(), gradient.const_data_ptr(), gradient.numel());
-  return sum;
-}
-
 void clip_to_norm(std::vector<torch::Tensor>& gradients, double weight, double limit) {
-  const double norm = std::sqrt(squares(gradients)) / weight;
+  double sum = 0;
+  for (const torch::Tensor& gradient : gradients) sum += squares(gradient);
+  const double norm = std::sqrt(sum) / weight;
   if (!(norm > limit)) return;
+  const torch::NoGradGuard no_grad;
   for (torch::Tensor& gradient : gradients)
-    if (gradient.defined())
-      collective::scale(gradient.scalar_type(), gradient.mutable_data_ptr(),
-                        gradient.const_data_ptr(), limit / norm, gradient.numel());
+    if (gradient.defined()) gradient.mul_(limit / norm);
 }
 
-void TreeSum::add(int shard, std::vector<torch::Tensor> gradients) {
-  sums_.push_back({shard, std::move(gradients)});
-  finish(shard);
+TreeSum::TreeSum(int first, int end, int shards, std::size_t parameters, Reduction reduction,
+                 int tower)
+    : first_(first) {
+  const bool fast = reduction == Reduction::fast;
+  for (int shard = first; shard < end; ++shard) {
+    sums_.push_back({fast ? tower : shard, std::vector<torch::Tensor>(parameters)});
+    if (!fast)
+      merges_.push_back(collective::merges_after(shard, first, shards));
+    else
+      merges_.push_back(shard == first ? std::vector<collective::Merge>{}
+                                       : std::vector<collective::Merge>{{first, shard}});
+  }
+}
+
+void TreeSum::add(int shard, std::size_t parameter, torch::Tensor gradient) {
+  gradients(shard)[parameter] = std::move(gradient);
+  for (const collective::Merge& step : merges_[static_cast<std::size_t>(shard - first_)])
+    merge(parameter, step);
 }
 
 void TreeSum::finish(int shard) {
-  for (const auto& [into, from] : collective::merges_after(shard, first_, shards_))
-    merge(into, from);
+  for (const collective::Merge& step : merges_[static_cast<std::size_t>(shard - first_)])
+    for (std::size_t parameter = 0; parameter < gradients(shard).size(); ++parameter)
+      merge(parameter, step);
 }
 
 void TreeSum::clear() {
-  sums_.clear();
+  for (collective::ShardSum& sum : sums_)
+    for (torch::Tensor& gradient : sum.gradients) gradient = torch::Tensor();
   suspect_ = -1;
 }
 
-void TreeSum::merge(int into, int from) {
-  const auto find = [this](int first) {
-    return std::find_if(sums_.begin(), sums_.end(),
-                        [first](const collective::ShardSum& sum) { return sum.first == first; });
-  };
-  const auto source = find(from), target = find(into);
-  if (source == sums_.end()) return;
-  if (target == sums_.end()) {  // empty shards: what follows them takes their place
-    source->first = into;
+void TreeSum::merge(std::size_t parameter, const collective::Merge& step) {
+  torch::Tensor term = std::move(gradients(step.from)[parameter]);
+  torch::Tensor& sum = gradients(step.into)[parameter];
+  if (!term.defined()) return;
+  if (!sum.defined()) {
+    sum = std::move(term);
     return;
   }
-  bool finite = true;
-  for (std::size_t i = 0; i < target->gradients.size(); ++i) {
-    torch::Tensor& sum = target->gradients[i];
-    torch::Tensor& term = source->gradients[i];
-    if (!term.defined()) continue;
-    if (sum.defined())
-      finite &= add_finite(sum, term);
-    else
-      sum = std::move(term);
-  }
+  const torch::NoGradGuard no_grad;
   // A bad shard shows in its first merge, while the other side is still finite.
-  if (!finite && suspect_ < 0) suspect_ = std::isfinite(squares(source->gradients)) ? into : from;
-  sums_.erase(source);
+  if (!add_finite(sum, term) && suspect_ < 0)
+    suspect_ = std::isfinite(squares(term)) ? step.into : step.from;
 }
 
 int TreeSum::non_finite_shard() const {
   if (suspect_ >= 0) return suspect_;
-  for (const collective::ShardSum& sum : sums_)
-    if (!std::isfinite(squares(sum.gradients))) return sum.first;
+  for (std::size_t i = 0; i < sums_.size(); ++i)
+    for (const torch::Tensor& gradient : sums_[i].gradients)
+      if (!std::isfinite(squares(gradient))) return first_ + static_cast<int>(i);
   return -1;
 }
 

@@ -2,49 +2,54 @@
 
 // A shard's gradient, from where autograd left it to its place in the tree.
 
+#include <lockstep/exchange.h>
 #include <torch/torch.h>
 
 #include <vector>
 
 #include "arena/arena.h"
 #include "collective/collective.h"
+#include "collective/tree.h"
 
 namespace lockstep::strategy {
 
-/// The gradient of each tensor of `trainable`, undefined where there is none, in the memory order
-/// of its seat. Moved out, not copied: the tensors are left without one. See "Note: stolen
+/// The gradient that autograd has just accumulated, in the memory order of the tensor's seat. Moved
+/// out, not copied: the tensor is left without one. Call from its hook. See "Note: stolen
 /// gradients".
-std::vector<torch::Tensor> take_gradients(std::vector<arena::Entry>& trainable,
-                                          const std::vector<arena::Layout>& layouts);
+torch::Tensor take_gradient(torch::Tensor& tensor, const arena::Seat& seat);
 
 void drop_gradients(std::vector<arena::Entry>& trainable);
-
-/// Sum of the squares of all elements.
-double squares(const std::vector<torch::Tensor>& gradients);
 
 /// Scales in place so that the norm of gradient / weight is at most `limit`.
 void clip_to_norm(std::vector<torch::Tensor>& gradients, double weight, double limit);
 
-/// The ShardSums of one tower, which computes shards from `first` on. Holds a few subtrees at most:
-/// whatever two neighbours of the tree are there is summed at once, in place.
+/// The ShardSums of one tower. Whatever two neighbours of the tree are there is summed at once, in
+/// place, parameter by parameter, so that few subtrees are held at a time.
 class TreeSum {
  public:
-  TreeSum(int first, int shards) : first_(first), shards_(shards) {}
+  /// Of shards [first, end) of all `shards`. In `fast` reduction they are one sum, which counts as
+  /// shard `tower`.
+  TreeSum(int first, int end, int shards, std::size_t parameters, Reduction reduction, int tower);
 
-  void add(int shard, std::vector<torch::Tensor> gradients);
-  void finish(int shard);  ///< a shard that adds nothing: empty
+  void add(int shard, std::size_t parameter, torch::Tensor gradient);
+  void finish(int shard);  ///< no gradient of this shard is to come
   void clear();
 
   const std::vector<collective::ShardSum>& sums() const { return sums_; }
 
-  /// The first shard whose gradient, as it was added, was not finite; -1 if none was.
+  /// The first shard whose gradient, as it was added, was not finite; -1 if none was. Where shards
+  /// were merged on an accelerator, the first of those that were.
   int non_finite_shard() const;
 
  private:
-  void merge(int into, int from);
+  std::vector<torch::Tensor>& gradients(int shard) {
+    return sums_[static_cast<std::size_t>(shard - first_)].gradients;
+  }
+  void merge(std::size_t parameter, const collective::Merge& merge);
 
-  const int first_, shards_;
-  std::vector<collective::ShardSum> sums_;
+  int first_;
+  std::vector<std::vector<collective::Merge>> merges_;  // that a shard makes possible
+  std::vector<collective::ShardSum> sums_;              // by shard
   int suspect_ = -1;
 };
 

@@ -55,6 +55,14 @@ StepReport MirroredBase::run_compute(const detail::ShardWork& work) {
   return engine_->compute(work);
 }
 
+std::shared_ptr<detail::Staging> MirroredBase::run_stage(const detail::ShardWork& work) {
+  return engine_->stage(work);
+}
+
+int MirroredBase::shown_tower() { return engine_->shown_tower(); }
+torch::Device MirroredBase::device_of(int tower) const { return engine_->device_of(tower); }
+void MirroredBase::load(const State& state) { engine_->load(state); }
+
 void MirroredBase::run_tasks(const std::function<Task()>& next) { engine_->run_tasks(next); }
 
 }  // namespace lockstep

@@ -2,7 +2,10 @@
 
 #include <lockstep/error.h>
 
+#include <algorithm>
+
 #include "collective/kernels.h"
+#include "device/accelerator.h"
 
 namespace lockstep::strategy {
 namespace {
@@ -18,6 +21,21 @@ void require_same(const std::vector<arena::Entry>& a, const std::vector<arena::E
         "the same ones each time it is called with the same arguments.");
 }
 
+void require_same(const arena::Tensors& a, const arena::Tensors& b) {
+  require_same(a.trainable, b.trainable);
+  require_same(a.frozen, b.frozen);
+  require_same(a.buffers, b.buffers);
+}
+
+void require_on(const Device& device, const arena::Tensors& tensors) {
+  for (const auto* list : {&tensors.trainable, &tensors.frozen, &tensors.buffers})
+    for (const arena::Entry& entry : *list)
+      if (entry.tensor.device() != device::torch_device(device))
+        throw ConfigError("'" + entry.name + "' was made on " + entry.tensor.device().str() +
+                          ", its tower is on " + device.name() +
+                          "; leave the device out in the model's constructor.");
+}
+
 /// Calls f(entry, flat, seat) for every seat of every layout.
 template <class F>
 void for_each_seat(std::vector<arena::Entry>& entries, const std::vector<arena::Layout>& layouts,
@@ -26,19 +44,28 @@ void for_each_seat(std::vector<arena::Entry>& entries, const std::vector<arena::
     for (const arena::Seat& seat : layouts[i].seats) f(entries[seat.entry], flats[i], seat);
 }
 
+void copy_in(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat) {
+  arena::view(flat, seat).copy_(entry.tensor.detach());
+}
+
+void sit_down(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat) {
+  arena::seat(entry.tensor, flat, seat);
+}
+
 /// Copies a tensor's value to its seat and seats it there.
 void move_in(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat) {
   if (entry.tensor.sizes() != seat.sizes || entry.tensor.scalar_type() != flat.scalar_type())
     throw ConfigError("'" + entry.name +
                       "' has changed its size or type since the towers were "
                       "made; make the towers after such changes.");
-  arena::view(flat, seat).copy_(entry.tensor.detach());
-  arena::seat(entry.tensor, flat, seat);
+  copy_in(entry, flat, seat);
+  sit_down(entry, flat, seat);
 }
 
-std::vector<torch::Tensor> allocate_all(const std::vector<arena::Layout>& layouts) {
+std::vector<torch::Tensor> allocate_all(const std::vector<arena::Layout>& layouts,
+                                        torch::Device device) {
   std::vector<torch::Tensor> flats;
-  for (const arena::Layout& layout : layouts) flats.push_back(arena::allocate(layout, torch::kCPU));
+  for (const arena::Layout& layout : layouts) flats.push_back(arena::allocate(layout, device));
   return flats;
 }
 
@@ -49,8 +76,10 @@ void copy_all(const std::vector<torch::Tensor>& to, const std::vector<torch::Ten
 
 }  // namespace
 
-Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules) {
+Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
+                   const std::vector<Device>& devices, const torch::nn::Module* sample) {
   for (auto& module : modules) {
+    places_.push_back(static_cast<int>(replicas_.size()));
     replicas_.push_back({module, module->modules(), arena::tensors_of(*module), {}});
   }
   arena::Tensors& first = replicas_.front().tensors;
@@ -58,83 +87,146 @@ Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules) {
     throw ConfigError(
         "the model has no trainable parameters; register them, and leave "
         "requires_grad on.");
-  for (Replica& replica : replicas_) {
-    require_same(first.trainable, replica.tensors.trainable);
-    require_same(first.frozen, replica.tensors.frozen);
-    require_same(first.buffers, replica.tensors.buffers);
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    require_same(first, replicas_[i].tensors);
+    require_on(devices[i], replicas_[i].tensors);
   }
   layouts_ = arena::layouts(first.trainable);
   for (const arena::Layout& layout : layouts_) collective::require_trainable(layout.dtype);
   buffer_layouts_ = arena::layouts(first.buffers);
-  seat_all();
-}
-
-void Replicas::seat_all() {
-  const torch::NoGradGuard no_grad;
-  parameters_ = allocate_all(layouts_);
-  buffers_ = allocate_all(buffer_layouts_);
-  for_each_seat(replicas_[0].tensors.trainable, layouts_, parameters_, move_in);
-  for (Replica& replica : replicas_) {
-    for_each_seat(replica.tensors.trainable, layouts_, parameters_,
-                  [](arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat) {
-                    arena::seat(entry.tensor, flat, seat);
-                  });
-    replica.buffers = allocate_all(buffer_layouts_);
-    for_each_seat(replica.tensors.buffers, buffer_layouts_, replica.buffers, move_in);
-  }
+  seat_all(devices);
+  if (sample) take_values(*sample);
   adopt();
   restore_buffers();
 }
 
+void Replicas::seat_all(const std::vector<Device>& devices) {
+  const torch::NoGradGuard no_grad;
+  const bool shared = !device::is_accelerator(devices.front().kind);
+  for (std::size_t i = 0; i < (shared ? 1 : devices.size()); ++i) {
+    const torch::Device place = device::torch_device(devices[i]);
+    memories_.push_back({allocate_all(layouts_, place), allocate_all(buffer_layouts_, place)});
+  }
+  for_each_seat(replicas_[0].tensors.trainable, layouts_, memories_[0].parameters, copy_in);
+  for (const int place : places_) {
+    Replica& replica = (*this)[place];
+    for_each_seat(replica.tensors.trainable, layouts_, memory_of(place).parameters, sit_down);
+    replica.buffers = allocate_all(buffer_layouts_,
+                                   device::torch_device(devices[static_cast<std::size_t>(place)]));
+    for_each_seat(replica.tensors.buffers, buffer_layouts_, replica.buffers, move_in);
+  }
+}
+
+/// Copies the values of a model on the CPU into the first replica.
+void Replicas::take_values(const torch::nn::Module& sample) {
+  const torch::NoGradGuard no_grad;
+  arena::Tensors values = arena::tensors_of(sample);
+  require_same(values, replicas_[0].tensors);
+  for_each_seat(values.trainable, layouts_, memories_[0].parameters, copy_in);
+  for_each_seat(values.buffers, buffer_layouts_, replicas_[0].buffers, copy_in);
+  for (std::size_t i = 0; i < values.frozen.size(); ++i)
+    replicas_[0].tensors.frozen[i].tensor.copy_(values.frozen[i].tensor);
+}
+
 void Replicas::adopt() {
   const torch::NoGradGuard no_grad;
-  Replica& first = replicas_[0];
-  const auto readmit = [](arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat) {
-    if (!arena::is_seated(entry.tensor, flat, seat)) move_in(entry, flat, seat);
+  Replica& source = (*this)[first()];
+  const auto readmit = [this](arena::Entry& entry, const torch::Tensor& flat,
+                              const arena::Seat& seat) {
+    if (arena::is_seated(entry.tensor, flat, seat)) return;
+    move_in(entry, flat, seat);
+    touch();
   };
-  for_each_seat(first.tensors.trainable, layouts_, parameters_, readmit);
-  for_each_seat(first.tensors.buffers, buffer_layouts_, first.buffers, readmit);
-  copy_all(buffers_, first.buffers);
-  for (const arena::Entry& entry : first.tensors.trainable)
+  for_each_seat(source.tensors.trainable, layouts_, memory_of(first()).parameters, readmit);
+  for_each_seat(source.tensors.buffers, buffer_layouts_, source.buffers, readmit);
+  for (const arena::Entry& entry : source.tensors.trainable)
     if (!entry.tensor.requires_grad())
       throw ConfigError("'" + entry.name +
                         "' was frozen after the towers were made; freeze "
                         "parameters in the model's constructor.");
-  for (Replica& replica : replicas_) {
-    for (std::size_t i = 0; i < first.tensors.frozen.size(); ++i) {
-      const torch::Tensor& frozen = first.tensors.frozen[i].tensor;
-      torch::Tensor& own = replica.tensors.frozen[i].tensor;
-      if (own.const_data_ptr() != frozen.const_data_ptr()) own.set_data(frozen.detach());
-    }
-    for (std::size_t i = 0; i < first.modules.size(); ++i)
-      if (replica.modules[i]->is_training() != first.modules[i]->is_training())
-        replica.modules[i]->train(first.modules[i]->is_training());
+  if (memories_.size() == 1) {
+    copy_all(memories_[0].buffers, source.buffers);
+    share_frozen();
+  } else if (touched_ || versions() != versions_) {
+    spread();
   }
+  for (const int place : places_)
+    for (std::size_t i = 0; i < source.modules.size(); ++i)
+      if ((*this)[place].modules[i]->is_training() != source.modules[i]->is_training())
+        (*this)[place].modules[i]->train(source.modules[i]->is_training());
 }
 
-void Replicas::begin_shard(int tower) { copy_all((*this)[tower].buffers, buffers_); }
+/// In one memory every replica views the first one's frozen parameters.
+void Replicas::share_frozen() {
+  const std::vector<arena::Entry>& frozen = (*this)[first()].tensors.frozen;
+  for (const int place : places_)
+    for (std::size_t i = 0; i < frozen.size(); ++i) {
+      torch::Tensor& own = (*this)[place].tensors.frozen[i].tensor;
+      if (own.const_data_ptr() != frozen[i].tensor.const_data_ptr())
+        own.set_data(frozen[i].tensor.detach());
+    }
+}
 
-std::vector<torch::Tensor> Replicas::end_shard(int tower) {
+/// Copies parameters and buffers of the first replica into all memories.
+void Replicas::spread() {
+  Replica& source = (*this)[first()];
+  for (const int place : places_) {
+    const Memory& memory = memory_of(place);
+    copy_all(memory.buffers, source.buffers);
+    if (place == first()) continue;
+    copy_all(memory.parameters, memory_of(first()).parameters);
+    for (std::size_t i = 0; i < source.tensors.frozen.size(); ++i)
+      (*this)[place].tensors.frozen[i].tensor.copy_(source.tensors.frozen[i].tensor);
+  }
+  touched_ = false;
+  versions_ = versions();
+}
+
+/// Grows whenever an operator writes to one of the first replica's tensors.
+std::int64_t Replicas::versions() const {
+  const arena::Tensors& tensors = replicas_[static_cast<std::size_t>(first())].tensors;
+  std::int64_t sum = 0;
+  for (const auto* list : {&tensors.trainable, &tensors.frozen, &tensors.buffers})
+    for (const arena::Entry& entry : *list) sum += entry.tensor._version();
+  return sum;
+}
+
+void Replicas::begin_shard(int place) {
+  copy_all((*this)[place].buffers, memory_of(place).buffers);
+}
+
+std::vector<torch::Tensor> Replicas::end_shard(int place) {
   std::vector<torch::Tensor> copies;
-  for (const torch::Tensor& flat : (*this)[tower].buffers) copies.push_back(flat.clone());
+  for (const torch::Tensor& flat : (*this)[place].buffers) copies.push_back(flat.clone());
   return copies;
 }
 
 void Replicas::restore_buffers() {
-  for (Replica& replica : replicas_) copy_all(replica.buffers, buffers_);
+  for (const int place : places_) begin_shard(place);
+  versions_ = versions();
 }
 
 void Replicas::set_buffers(const std::vector<std::vector<torch::Tensor>>& by_shard) {
   const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < buffers_.size() && !by_shard.empty(); ++i) {
-    torch::Tensor mean = by_shard.front()[i].clone();
-    if (mean.is_floating_point()) {
-      for (std::size_t shard = 1; shard < by_shard.size(); ++shard) mean.add_(by_shard[shard][i]);
-      mean.div_(static_cast<double>(by_shard.size()));
+  const std::vector<torch::Tensor>& target = memory_of(first()).buffers;
+  for (std::size_t i = 0; i < target.size() && !by_shard.empty(); ++i) {
+    target[i].copy_(by_shard.front()[i]);
+    if (target[i].is_floating_point()) {
+      for (std::size_t shard = 1; shard < by_shard.size(); ++shard)
+        target[i].add_(by_shard[shard][i].to(target[i].device()));
+      target[i].div_(static_cast<double>(by_shard.size()));
     }
-    buffers_[i].copy_(mean);
   }
+  if (memories_.size() > 1)
+    for (const int place : places_)
+      if (place != first()) copy_all(memory_of(place).buffers, target);
   restore_buffers();
+}
+
+void Replicas::retire(int place) {
+  check(places_.size() > 1, "the last replica cannot be retired");
+  places_.erase(std::find(places_.begin(), places_.end(), place));
+  versions_ = versions();
 }
 
 }  // namespace lockstep::strategy

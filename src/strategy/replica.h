@@ -2,6 +2,7 @@
 
 // A tower's replica of the model, and the tensors that all replicas have in common.
 
+#include <lockstep/device.h>
 #include <torch/torch.h>
 
 #include <memory>
@@ -19,40 +20,67 @@ struct Replica {
   std::vector<torch::Tensor> buffers;  ///< flat, one a dtype: its own copy
 };
 
-/// All replicas of a model in one memory. Parameters, trainable or frozen, exist once and every
-/// replica views them; buffers exist once a replica. The first replica is the one that the caller
-/// sees and may write to between steps.
+/// All replicas of a model. Parameters, trainable or frozen, exist once a memory, and every replica
+/// there views them: CPU devices share one, an accelerator has its own. Buffers exist once a
+/// replica. The first replica is the one that the caller sees and may write to between steps.
 class Replicas {
  public:
-  /// Seats the parameters of all modules; the first one's values count. Throws ConfigError when the
-  /// modules differ, or have nothing to train.
-  explicit Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules);
+  /// Seats the parameters of all modules, by device. `sample`, made on the CPU, has the values that
+  /// count; without one they are those of the first module. Throws ConfigError when the modules
+  /// differ, or have nothing to train.
+  Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
+           const std::vector<Device>& devices, const torch::nn::Module* sample);
 
-  Replica& operator[](int tower) { return replicas_[static_cast<std::size_t>(tower)]; }
+  Replica& operator[](int place) { return replicas_[static_cast<std::size_t>(place)]; }
+  int first() const { return places_.front(); }
 
   const std::vector<arena::Layout>& layouts() const { return layouts_; }
-  const std::vector<torch::Tensor>& parameters() const { return parameters_; }  ///< flat
   const std::vector<arena::Layout>& buffer_layouts() const { return buffer_layouts_; }
+  /// Flat, as the replica at `place` sees them.
+  const std::vector<torch::Tensor>& parameters(int place) const {
+    return memory_of(place).parameters;
+  }
 
   /// Takes over what the caller did to the first replica since the last step: tensors that
-  /// torch::load put in place of seated ones, buffers, training modes.
+  /// torch::load put in place of seated ones, values, training modes.
   void adopt();
 
-  void begin_shard(int tower);                      ///< buffers as they were at adopt()
-  std::vector<torch::Tensor> end_shard(int tower);  ///< a copy of what the shard made of them
+  /// The first replica was shown to the caller, or written: what it has goes to the others at the
+  /// next adopt().
+  void touch() { touched_ = true; }
+
+  void begin_shard(int place);                      ///< buffers as they were at adopt()
+  std::vector<torch::Tensor> end_shard(int place);  ///< a copy of what the shard made of them
   void restore_buffers();                           ///< of all replicas, as at adopt()
 
   /// Floating-point buffers become the mean over shards, in shard order; others take the first
   /// shard's value. `by_shard` holds what end_shard returned, empty ones left out.
   void set_buffers(const std::vector<std::vector<torch::Tensor>>& by_shard);
 
+  /// Leaves the replica at `place` alone from now on: its device is gone.
+  void retire(int place);
+
  private:
-  void seat_all();
+  struct Memory {
+    std::vector<torch::Tensor> parameters;
+    std::vector<torch::Tensor> buffers;  // what a step starts from
+  };
+
+  const Memory& memory_of(int place) const {
+    return memories_[memories_.size() == 1 ? 0 : static_cast<std::size_t>(place)];
+  }
+  void seat_all(const std::vector<Device>& devices);
+  void take_values(const torch::nn::Module& sample);
+  void share_frozen();
+  void spread();
+  std::int64_t versions() const;
 
   std::vector<Replica> replicas_;
+  std::vector<int> places_;  // at work
   std::vector<arena::Layout> layouts_, buffer_layouts_;
-  std::vector<torch::Tensor> parameters_;
-  std::vector<torch::Tensor> buffers_;  // what a step starts from
+  std::vector<Memory> memories_;
+  bool touched_ = true;
+  std::int64_t versions_ = 0;  // of the first replica's tensors when they were last alike
 };
 
 }  // namespace lockstep::strategy

@@ -204,7 +204,7 @@ TEST(Slice, SlicesCoverTheArenaWithoutGapOrOverlap) {
       const Layout layout = layout_of_size(size);
       std::int64_t end = 0;
       for (int tower = 0; tower < towers; ++tower) {
-        const Slice slice = slice_of(layout, tower, towers);
+        const Slice slice = slice_of(Bucket{0, {0, layout.size}}, tower, towers);
         EXPECT_EQ(slice.begin, end) << size << " elements, tower " << tower << " of " << towers;
         EXPECT_GE(slice.size(), 0);
         EXPECT_TRUE(slice.size() == 0 || slice.begin % kBlock == 0) << slice.begin;
@@ -219,7 +219,7 @@ TEST(Slice, TowersGetEquallyManyBlocksButForOne) {
   EXPECT_EQ(layout.blocks(), 11);
   for (const int towers : {1, 2, 3, 5})
     for (int tower = 0; tower < towers; ++tower) {
-      const Slice slice = slice_of(layout, tower, towers);
+      const Slice slice = slice_of(Bucket{0, {0, layout.size}}, tower, towers);
       const std::int64_t blocks = (slice.size() + kBlock - 1) / kBlock;
       EXPECT_GE(blocks, 11 / towers);
       EXPECT_LE(blocks, 11 / towers + 1);

@@ -18,6 +18,12 @@ using namespace lockstep;
 constexpr auto kDtypes = {torch::kFloat32, torch::kFloat64, torch::kBFloat16, torch::kHalf};
 constexpr std::int64_t kLengths[] = {0, 1, 7, 8, 9, 31, 32, 33, 1000, 1024, 4099};
 
+double divide(torch::Dtype dtype, void* out, const void* in, double divisor, std::int64_t n) {
+  collective::Lanes lanes{};
+  collective::divide(dtype, out, in, divisor, n, lanes);
+  return collective::total(lanes);
+}
+
 /// The squares are summed as doubles, in another order than ATen's or that of another cut: each of
 /// fewer than 5000 additions may round by 1.1e-16 of the sum.
 constexpr double kSquaresTolerance = 1e-12;
@@ -78,7 +84,7 @@ TEST(Kernels, DivideEqualsAtenBitForBitAndSumsTheSquaresOfTheQuotients) {
         const torch::Tensor in = random(n, dtype, 3), expected = in / divisor;
         torch::Tensor out = torch::empty_like(in);
         const double squares =
-            collective::divide(dtype, out.mutable_data_ptr(), in.const_data_ptr(), divisor, n);
+            divide(dtype, out.mutable_data_ptr(), in.const_data_ptr(), divisor, n);
         EXPECT_TRUE(same_bits(out, expected)) << dtype << ", " << n << " / " << divisor;
         expect_close(squares, sum_of_squares(expected));
       }
@@ -112,8 +118,18 @@ TEST(Kernels, ScaleDivideAndSquaresSumSquaresInTheSameOrder) {
     const double alone = collective::squares(dtype, in.const_data_ptr(), 1003);
     EXPECT_EQ(collective::scale(dtype, out.mutable_data_ptr(), in.const_data_ptr(), 1, 1003),
               alone);
-    EXPECT_EQ(collective::divide(dtype, out.mutable_data_ptr(), in.const_data_ptr(), 1, 1003),
-              alone);
+    EXPECT_EQ(divide(dtype, out.mutable_data_ptr(), in.const_data_ptr(), 1, 1003), alone);
+  }
+}
+
+TEST(Kernels, SquaresInLanesDoNotDependOnRunsThatBeginAtMultiplesOfEight) {
+  for (const auto dtype : kDtypes) {
+    const torch::Tensor in = random(4099, dtype, 9), out = torch::empty_like(in);
+    const double whole = divide(dtype, at(out, 0), at(in, 0), 2.7, 4099);
+    collective::Lanes lanes{};
+    for (const auto& [begin, end] : {std::pair{0, 8}, {8, 1032}, {1032, 4096}, {4096, 4099}})
+      collective::divide(dtype, at(out, begin), at(in, begin), 2.7, end - begin, lanes);
+    EXPECT_EQ(collective::total(lanes), whole) << dtype;
   }
 }
 
@@ -127,14 +143,14 @@ TEST(Kernels, ElementsDoNotDependOnWhereARunIsCut) {
     in_pieces(n, [&](std::int64_t i, std::int64_t length) {
       collective::add(dtype, at(sum, i), at(a, i), at(b, i), length);
       collective::scale(dtype, at(product, i), at(a, i), 0.7, length);
-      squares += collective::divide(dtype, at(quotient, i), at(a, i), 2.7, length);
+      squares += divide(dtype, at(quotient, i), at(a, i), 2.7, length);
     });
     const torch::Tensor whole = torch::empty_like(a);
     collective::add(dtype, at(whole, 0), at(a, 0), at(b, 0), n);
     EXPECT_TRUE(same_bits(sum, whole)) << dtype;
     collective::scale(dtype, at(whole, 0), at(a, 0), 0.7, n);
     EXPECT_TRUE(same_bits(product, whole)) << dtype;
-    expect_close(squares, collective::divide(dtype, at(whole, 0), at(a, 0), 2.7, n));
+    expect_close(squares, divide(dtype, at(whole, 0), at(a, 0), 2.7, n));
     EXPECT_TRUE(same_bits(quotient, whole)) << dtype;
   }
 }
@@ -163,7 +179,7 @@ TEST(Kernels, OtherTypesAreRefusedByName) {
   for (const auto dtype : {torch::kInt32, torch::kInt64, torch::kBool, torch::kComplexFloat}) {
     EXPECT_THROW(collective::add(dtype, room, room, room, 1), ConfigError);
     EXPECT_THROW(collective::scale(dtype, room, room, 1, 1), ConfigError);
-    EXPECT_THROW(collective::divide(dtype, room, room, 1, 1), ConfigError);
+    EXPECT_THROW(divide(dtype, room, room, 1, 1), ConfigError);
     EXPECT_THROW(collective::squares(dtype, room, 1), ConfigError);
     try {
       collective::require_trainable(dtype);

@@ -12,84 +12,15 @@
 #include <numeric>
 #include <thread>
 
+#include "tree_case.h"
+
 namespace {
 
 using namespace std::chrono_literals;
 using namespace lockstep;
 using namespace lockstep::collective;
+using namespace tree_case;
 using arena::kBlock;
-
-using Gradients = std::vector<torch::Tensor>;  // of one shard, by parameter; empty: absent shard
-
-void run_towers(int towers, const std::function<void(int)>& job) {
-  std::vector<std::jthread> threads;
-  for (int tower = 0; tower < towers; ++tower) threads.emplace_back([&job, tower] { job(tower); });
-}
-
-/// Adds `from` to `into`, in place: what is undefined or absent stands for zero.
-void merge(Gradients& into, Gradients& from) {
-  if (into.empty()) {
-    into = std::move(from);
-    return;
-  }
-  for (std::size_t i = 0; i < from.size(); ++i)
-    if (from[i].defined()) into[i] = into[i].defined() ? into[i] + from[i] : from[i];
-  from.clear();
-}
-
-/// One batch: parameters, a gradient for each shard, and what their sum must be.
-struct Case {
-  Case(torch::Dtype dtype, const std::vector<std::int64_t>& numels, int shard_count, bool holes)
-      : shards(static_cast<std::size_t>(shard_count)), divisor(3.7 * shard_count) {
-    auto random = at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(shard_count));
-    std::vector<arena::Entry> entries;
-    for (const std::int64_t numel : numels) entries.push_back({"p", torch::zeros({numel}, dtype)});
-    layout = arena::layouts(entries)[0];
-    for (std::size_t shard = 0; shard < shards.size(); ++shard) {
-      if (holes && shard % 4 == 2) continue;  // absent
-      for (std::size_t i = 0; i < numels.size(); ++i) {
-        const bool undefined = holes && (shard + 2 * i) % 3 == 0;
-        shards[shard].push_back(undefined ? torch::Tensor()
-                                          : torch::randn({numels[i]}, random).to(dtype));
-      }
-    }
-  }
-
-  /// The arena of the mean gradient, by the definition of the tree and ATen's additions.
-  torch::Tensor expected() const {
-    std::vector<Gradients> sums = shards;
-    for (std::size_t stride = 1; stride < sums.size(); stride *= 2)
-      for (std::size_t into = 0; into + stride < sums.size(); into += 2 * stride)
-        merge(sums[into], sums[into + stride]);
-    torch::Tensor flat = arena::allocate(layout, torch::kCPU);
-    for (const arena::Seat& seat : layout.seats)
-      if (!sums[0].empty() && sums[0][seat.entry].defined())
-        arena::view(flat, seat).copy_(sums[0][seat.entry] / divisor);
-    return flat;
-  }
-
-  arena::Layout layout;
-  std::vector<Gradients> shards;
-  double divisor;
-};
-
-/// The sums that `tower` brings: its shards one by one, or as far merged as it can.
-std::vector<ShardSum> sums_of(const Case& batch, int tower, int towers, bool merged) {
-  const int shards = static_cast<int>(batch.shards.size());
-  const int first = shards * tower / towers, end = shards * (tower + 1) / towers;
-  std::vector<Gradients> sums(batch.shards.size());
-  for (int shard = first; shard < end; ++shard) {
-    sums[static_cast<std::size_t>(shard)] = batch.shards[static_cast<std::size_t>(shard)];
-    if (!merged) continue;
-    for (const auto& [into, from] : merges_after(shard, first, shards))
-      merge(sums[static_cast<std::size_t>(into)], sums[static_cast<std::size_t>(from)]);
-  }
-  std::vector<ShardSum> result;
-  for (int shard = first; shard < end; ++shard)
-    if (!sums[static_cast<std::size_t>(shard)].empty())
-      result.push_back({shard, sums[static_cast<std::size_t>(shard)]});
-  return result;
-}
 
 struct Reduced {
   torch::Tensor flat;           ///< all towers' slices, side by side
@@ -103,7 +34,7 @@ Reduced reduce(const Case& batch, int towers, bool merged) {
     arena::view(result.flat, seat).fill_(std::numeric_limits<double>::quiet_NaN());
   std::vector<std::vector<double>> squares(static_cast<std::size_t>(towers));
   run_towers(towers, [&](int tower) {
-    const auto range = arena::slice_of(batch.layout, tower, towers);
+    const auto range = arena::slice_of({0, {0, batch.layout.size}}, tower, towers);
     const auto blocks = static_cast<std::size_t>((range.size() + kBlock - 1) / kBlock);
     GradientSlice slice{&batch.layout, range, result.flat.narrow(0, range.begin, range.size()),
                         std::vector<double>(blocks, -1)};
@@ -115,11 +46,6 @@ Reduced reduce(const Case& batch, int towers, bool merged) {
   for (const auto& part : squares)
     result.squares.insert(result.squares.end(), part.begin(), part.end());
   return result;
-}
-
-bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
-  return a.nbytes() == b.nbytes() &&
-         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
 const std::vector<std::vector<std::int64_t>> kShapes = {
@@ -205,12 +131,18 @@ int wrong_sums(SharedMemory& collective, int towers, int rounds) {
   const std::vector<double> terms = awkward_terms(100);
   const double expected = std::accumulate(terms.begin(), terms.end(), 0.0);
   std::atomic<int> wrong = 0;
+  // Others may read the lists of a call until the next one has returned.
+  std::vector<std::array<std::vector<Terms>, 3>> lists(static_cast<std::size_t>(towers));
   run_towers(towers, [&](int tower) {
     for (int round = 0; round < rounds; ++round) {
       const bool spread = round % 2 == 0;  // every other round tower 0 brings everything
       const auto mine = spread ? part(terms, tower, towers)
                                : std::span(terms).first(tower == 0 ? terms.size() : 0);
-      wrong += collective.sum(tower, mine) != expected;
+      lists[static_cast<std::size_t>(tower)][static_cast<std::size_t>(round % 3)] = {mine};
+      wrong +=
+          collective.sum(
+              tower, lists[static_cast<std::size_t>(tower)][static_cast<std::size_t>(round % 3)]) !=
+          expected;
     }
   });
   return wrong;
@@ -223,6 +155,27 @@ TEST(SharedMemory, ASumDoesNotDependOnWhoBroughtWhichTerm) {
   for (const int towers : {1, 2, 3, 5}) {
     SharedMemory collective(towers, towers);
     EXPECT_EQ(wrong_sums(collective, towers, 100), 0) << towers << " towers";
+  }
+}
+
+TEST(SharedMemory, ListsAreSummedOneAfterTheOther) {
+  const std::vector<double> terms = awkward_terms(100);
+  const double expected = std::accumulate(terms.begin(), terms.end(), 0.0);
+  for (const int towers : {1, 2, 3, 5}) {
+    SharedMemory collective(towers, towers);
+    std::vector<std::vector<Terms>> lists(static_cast<std::size_t>(towers));
+    std::vector<double> found(static_cast<std::size_t>(towers));
+    run_towers(towers, [&](int tower) {
+      for (int list = 0; list < 4; ++list) {
+        const auto whole = std::span(terms).subspan(static_cast<std::size_t>(25 * list), 25);
+        const auto cut = [&](int t) { return static_cast<std::size_t>(25 * t / towers); };
+        lists[static_cast<std::size_t>(tower)].push_back(
+            whole.subspan(cut(tower), cut(tower + 1) - cut(tower)));
+      }
+      found[static_cast<std::size_t>(tower)] =
+          collective.sum(tower, lists[static_cast<std::size_t>(tower)]);
+    });
+    for (const double sum : found) EXPECT_EQ(sum, expected) << towers << " towers";
   }
 }
 

@@ -43,6 +43,7 @@ void expect_refused(std::string_view text, const Inventory& machine, const std::
 TEST(Devices, ANameIsKindColonIndex) {
   EXPECT_EQ((Device{DeviceKind::cpu, 0}).name(), "cpu:0");
   EXPECT_EQ((Device{DeviceKind::gpu, 12}).name(), "gpu:12");
+  EXPECT_EQ((Device{DeviceKind::sim, 2}).name(), "sim:2");
 }
 
 TEST(Devices, AutoIsEveryGpuElseEveryCore) {
@@ -85,6 +86,16 @@ TEST(Devices, TensorFlowsSpellingsAreRead) {
   EXPECT_EQ(names("/device:GPU:0", kThreeGpus), "gpu:0");
   EXPECT_EQ(names("/device:CPU:1", kCpuOnly), "cpu:1");
   EXPECT_EQ(names("GPU:1", kThreeGpus), "gpu:1");
+}
+
+TEST(Devices, SimulatedDevicesAreReadAndNeverAutomatic) {
+  EXPECT_EQ(names("sim", kCpuOnly), "sim:0 sim:1 sim:2 sim:3");
+  EXPECT_EQ(names("sim:0-1,3", kCpuOnly), "sim:0 sim:1 sim:3");
+  EXPECT_EQ(names("/device:SIM:2", kCpuOnly), "sim:2");
+  EXPECT_EQ(names("sim", {.cores = 1, .gpus = 0, .sims = 2}), "sim:0 sim:1");
+  EXPECT_EQ(names("auto", {.cores = 1, .gpus = 0, .sims = 8}), "cpu:0");
+  expect_refused("sim:4", kCpuOnly, "sim:4 is not there");
+  expect_refused("sim:4", kCpuOnly, "simulated devices (sim:0-3)");
 }
 
 TEST(Devices, ThreadsGoToCpuDevicesOnly) {
@@ -138,9 +149,51 @@ TEST(Devices, ADeviceNamedTwiceIsRefused) {
 TEST(Devices, AGpuThatIsNotThereIsRefusedWithWhatIs) {
   expect_refused("gpu:3", kThreeGpus, "gpu:3 is not there");
   expect_refused("gpu:3", kThreeGpus, "gpu:0-2, 8 CPU cores (cpu:0-7)");
-  expect_refused("gpu:1", {.cores = 1, .gpus = 1}, "gpu:0, 1 CPU core (cpu:0-0)");
+  expect_refused("gpu:1", {.cores = 1, .gpus = 1}, "gpu:0, 1 CPU core (cpu:0)");
   expect_refused("gpu:0", kCpuOnly, "no GPU, 4 CPU cores (cpu:0-3)");
   expect_refused("gpu", kCpuOnly, "there is no GPU");
+}
+
+/// "cpu:0 cpu:1 | note" for what soft placement makes of `text`.
+std::string softly(std::string_view text, const Inventory& machine) {
+  const Resolved resolved = resolve_devices(text, Placement::soft, 3, machine);
+  std::string result;
+  for (const Device& device : resolved.devices) {
+    result += device.name() + " ";
+    EXPECT_EQ(device.threads, device.kind == DeviceKind::cpu ? 3 : 1);
+  }
+  for (const std::string& note : resolved.notes) result += "| " + note;
+  return result;
+}
+
+TEST(SoftPlacement, ChangesNothingWhenAllIsThere) {
+  EXPECT_EQ(softly("auto", kCpuOnly), "cpu:0 cpu:1 cpu:2 cpu:3 ");
+  EXPECT_EQ(softly("gpu:0,2,cpu:9", kThreeGpus), "gpu:0 gpu:2 cpu:9 ");
+}
+
+TEST(SoftPlacement, ACpuDeviceTakesThePlaceOfEachMissingOneAndItIsSaid) {
+  EXPECT_EQ(softly("gpu:0,gpu:1", kCpuOnly), "cpu:0 cpu:1 | there is no GPU; cpu:0-1 instead.");
+  EXPECT_EQ(softly("gpu:1-4", kThreeGpus),
+            "gpu:1 gpu:2 cpu:0 cpu:1 | not there: gpu:3-4; cpu:0-1 instead.");
+  EXPECT_EQ(softly("gpu:7,1,5", kThreeGpus),
+            "cpu:0 gpu:1 cpu:1 | not there: gpu:7,gpu:5; cpu:0-1 instead.");
+  EXPECT_EQ(softly("sim:4,gpu:0", kCpuOnly),
+            "cpu:0 cpu:1 | not there: sim:4,gpu:0; cpu:0-1 instead.");
+}
+
+TEST(SoftPlacement, ABareKindThatIsNotThereIsEveryCore) {
+  EXPECT_EQ(softly("gpu", kCpuOnly), "cpu:0 cpu:1 cpu:2 cpu:3 | there is no GPU; cpu:0-3 instead.");
+}
+
+TEST(SoftPlacement, TakesNoCpuDeviceThatIsNamedInTheText) {
+  EXPECT_EQ(softly("gpu:0-1,cpu:1", kCpuOnly),
+            "cpu:0 cpu:2 cpu:1 | there is no GPU; cpu:0,cpu:2 instead.");
+}
+
+TEST(SoftPlacement, DoesNotHelpTextThatCannotBeRead) {
+  EXPECT_THROW(softly("tpu:0", kCpuOnly), ConfigError);
+  EXPECT_THROW(softly("gpu:0,gpu:0", kCpuOnly), ConfigError);
+  EXPECT_THROW(resolve_devices("gpu:0", Placement::strict, 1, kCpuOnly), ConfigError);
 }
 
 TEST(Devices, MoreCpuDevicesThanCoresAreAllowedAndSaid) {

@@ -32,7 +32,7 @@ struct Arena {
     for (const arena::Seat& seat : layout.seats)
       arena::view(parameters, seat).copy_(entries[seat.entry].tensor);
     for (int part = 0; part < parts; ++part) {
-      const arena::Slice range = arena::slice_of(layout, part, parts);
+      const arena::Slice range = arena::slice_of({0, {0, layout.size}}, part, parts);
       updates.emplace_back(layout, range, parameters.narrow(0, range.begin, range.size()),
                            gradient.narrow(0, range.begin, range.size()),
                            Plan{optimizer, rules, averaged});

@@ -41,9 +41,9 @@ class FaultyCollective : public collective::SharedMemory {
     count(tower);
     SharedMemory::gather(tower);
   }
-  double sum(int tower, std::span<const double> terms) override {
+  double sum(int tower, std::span<const collective::Terms> lists) override {
     count(tower);
-    return SharedMemory::sum(tower, terms);
+    return SharedMemory::sum(tower, lists);
   }
 
  private:
@@ -142,20 +142,15 @@ struct Bench {
             }) {}
 
   void step() {
-    const auto shards = split(models::vectors(0), 4);
-    std::vector<models::Batch> loaded(models.size());
-    engine.step({.load =
-                     [&](int t, int shard) {
-                       loaded[static_cast<std::size_t>(t)] =
-                           shards[static_cast<std::size_t>(shard)];
-                       return rows(shards[static_cast<std::size_t>(shard)]);
-                     },
-                 .forward =
-                     [&](int t) {
-                       const auto i = static_cast<std::size_t>(t);
-                       return lockstep::detail::as_loss(
-                           models::CrossEntropy{}(*models[i], loaded[i]), rows(loaded[i]));
-                     }});
+    const models::Batch batch = models::vectors(0);
+    lockstep::detail::Shards<models::Batch> shards(batch, 4);
+    auto work = shards.work();
+    work.forward = [&](int t, int shard) {
+      const models::Batch& own = *shards.loaded[static_cast<std::size_t>(shard)];
+      return lockstep::detail::as_loss(
+          models::CrossEntropy{}(*models[static_cast<std::size_t>(t)], own), rows(own));
+    };
+    engine.step(work);
   }
 
   std::vector<std::shared_ptr<models::Mlp>> models;

@@ -1,0 +1,195 @@
+// Devices that fail, at every operator and at every allocation of a step.
+
+#include "on_sim.h"
+
+namespace {
+
+using namespace on_sim;
+
+constexpr int kDevices = 3, kSteps = 4, kFaultyStep = 2;
+
+const auto kSource = [](int step) { return models::vectors(step); };
+
+State reference() {
+  sim::configure({.devices = kDevices});
+  return train<models::Mlp>(options(sim_devices(kDevices)), kSource, kSteps).state;
+}
+
+State without_gradients(State state) {
+  state.gradients.clear();
+  return state;
+}
+
+/// What one run with a fault came to.
+struct Training {
+  int failures = 0;
+  std::string device, stage;
+  State before, after;  ///< the failed step
+  State last;
+  std::size_t towers = 0;  ///< at the end
+};
+
+/// Trains; a step that fails is tried again.
+Training train_with(const sim::Fault& fault, OnDeviceFailure reaction) {
+  sim::configure({.devices = kDevices, .faults = {fault}});
+  MirroredOptions how = options(sim_devices(kDevices));
+  how.on_device_failure = reaction;
+  Mirrored<models::Mlp> towers(how);
+  Training run;
+  for (int step = 0; step < kSteps; ++step) try {
+      if (step == kFaultyStep && run.failures == 0) run.before = towers.state();
+      run.towers = towers.step(kSource(step), models::CrossEntropy{}).towers.size();
+    } catch (const TowerError& error) {
+      ++run.failures;
+      run.device = error.device;
+      run.stage = error.stage;
+      if (fault.kind == sim::Fault::Kind::lost) return run;
+      run.after = towers.state();
+      --step;
+    }
+  run.last = towers.state();
+  return run;
+}
+
+/// Allocations and operators of one device in the faulty step.
+sim::Usage usage_in_step(OnDeviceFailure reaction, int device) {
+  sim::configure({.devices = kDevices});
+  MirroredOptions how = options(sim_devices(kDevices));
+  how.on_device_failure = reaction;
+  Mirrored<models::Mlp> towers(how);
+  for (int step = 0; step <= kFaultyStep; ++step)
+    towers.step(kSource(step), models::CrossEntropy{});
+  return sim::usage(device);
+}
+
+TEST(SimFault, OutOfMemoryAtAnyAllocationOfAStepAppliesNothingAndNamesTheDevice) {
+  const State expected = reference();
+  const std::int64_t allocations = usage_in_step(OnDeviceFailure::stop, 1).allocations;
+  ASSERT_GT(allocations, 10);
+  std::set<std::string> stages;
+  for (std::int64_t at = 0; at < allocations; ++at) {
+    const Training run = train_with(
+        {.kind = sim::Fault::Kind::out_of_memory, .device = 1, .step = kFaultyStep, .at = at},
+        OnDeviceFailure::stop);
+    ASSERT_EQ(run.failures, 1) << "allocation " << at;
+    EXPECT_EQ(run.device, "sim:1") << "allocation " << at;
+    EXPECT_EQ(first_difference(without_gradients(run.before), without_gradients(run.after)), "")
+        << "allocation " << at;
+    EXPECT_EQ(first_difference(expected, run.last), "") << "allocation " << at;
+    stages.insert(run.stage);
+  }
+  // An update allocates nothing, so it does not run out of memory.
+  EXPECT_EQ(stages, (std::set<std::string>{"backward", "forward", "input", "reduce"}));
+}
+
+TEST(SimFault, TheUpdateAllocatesNothingWhateverTheOptimizer) {
+  sim::configure({.devices = 2, .timeline = true});
+  for (const Optimizer& optimizer : std::vector<Optimizer>{
+           Sgd{.lr = 0.1, .momentum = 0.9}, Adam{}, AdamW{}, Adagrad{},
+           RmsProp{.momentum = 0.9, .centered = true}, tensorflow_rms_prop(0.01, 0.9, 0.9, 1.0)}) {
+    MirroredOptions how = options(sim_devices(2));
+    how.optimizer = optimizer;
+    Mirrored<models::Mlp> towers(how);
+    towers.step(kSource(0), models::CrossEntropy{});
+    // At the last allocation of a step all of it fails; so the last is before the update.
+    const std::int64_t last = sim::usage(0).allocations - 1;
+    sim::inject({.kind = sim::Fault::Kind::out_of_memory, .device = 0, .step = 1, .at = last});
+    try {
+      towers.step(kSource(1), models::CrossEntropy{});
+      ADD_FAILURE() << "no error";
+    } catch (const TowerError& error) {
+      EXPECT_NE(error.stage, "update") << "optimizer " << optimizer.index();
+    }
+  }
+}
+
+TEST(SimFault, ADeviceLostAtAnyOperatorIsNamedAndBeforeTheUpdateReplayedByTheOthers) {
+  const State expected = reference();
+  const std::int64_t operators = usage_in_step(OnDeviceFailure::replay, 1).operators;
+  ASSERT_GT(operators, 50);
+  int replayed = 0, torn = 0;
+  for (std::int64_t at = 0; at < operators; ++at) {
+    const sim::Fault fault{
+        .kind = sim::Fault::Kind::lost, .device = 1, .step = kFaultyStep, .at = at};
+    const Training stopped = train_with(fault, OnDeviceFailure::stop);
+    if (stopped.failures == 1) {
+      EXPECT_EQ(stopped.device, "sim:1") << "operator " << at;
+    }
+    const Training run = train_with(fault, OnDeviceFailure::replay);
+    if (run.failures == 1) {
+      EXPECT_EQ(run.stage, "update") << "operator " << at;
+      EXPECT_EQ(run.device, "sim:1") << "operator " << at;
+      ++torn;
+      continue;
+    }
+    ++replayed;
+    EXPECT_EQ(run.towers, 2U) << "operator " << at;
+    EXPECT_EQ(first_difference(expected, run.last), "") << "operator " << at;
+  }
+  EXPECT_GT(torn, 0);
+  EXPECT_GT(replayed, 2 * torn);  // weights are in danger only while they are written
+}
+
+TEST(SimFault, ADeviceLostInTheCollectiveIsReplayed) {
+  const State expected = reference();
+  // The last operators before the update: sums of slices and their squares.
+  sim::configure({.devices = kDevices, .timeline = true});
+  const auto how = [] {
+    MirroredOptions result = options(sim_devices(kDevices));
+    result.on_device_failure = OnDeviceFailure::replay;
+    return result;
+  };
+  std::int64_t in_reduce = -1;
+  {
+    Mirrored<models::Mlp> towers(how());
+    for (int step = 0; step <= kFaultyStep; ++step)
+      towers.step(kSource(step), models::CrossEntropy{});
+    std::int64_t count = 0;
+    const auto spans = sim::timeline();
+    std::int64_t all = 0;
+    for (const sim::Span& span : spans) all += span.device == 1;
+    const std::int64_t before = all - sim::usage(1).operators;
+    for (const sim::Span& span : spans) {
+      if (span.device != 1) continue;
+      if (count >= before && span.name == "lockstep::block_squares") in_reduce = count - before;
+      ++count;
+    }
+  }
+  ASSERT_GE(in_reduce, 0);
+  const Training run = train_with(
+      {.kind = sim::Fault::Kind::lost, .device = 1, .step = kFaultyStep, .at = in_reduce},
+      OnDeviceFailure::replay);
+  EXPECT_EQ(run.failures, 0);
+  EXPECT_EQ(run.towers, 2U);
+  EXPECT_EQ(first_difference(expected, run.last), "");
+}
+
+TEST(SimFault, ADeviceOutOfMemoryIsReplayedByTheOthersToo) {
+  const State expected = reference();
+  for (const std::int64_t at : {0, 5, 12}) {
+    const Training run = train_with(
+        {.kind = sim::Fault::Kind::out_of_memory, .device = 2, .step = kFaultyStep, .at = at},
+        OnDeviceFailure::replay);
+    EXPECT_EQ(run.failures, 0);
+    EXPECT_EQ(run.towers, 2U);
+    EXPECT_EQ(first_difference(expected, run.last), "");
+  }
+}
+
+TEST(SimFault, TheReportSaysWhichDeviceIsGone) {
+  sim::configure({.devices = kDevices,
+                  .faults = {{.kind = sim::Fault::Kind::lost, .device = 0, .step = 1, .at = 3}}});
+  MirroredOptions how = options(sim_devices(kDevices));
+  how.on_device_failure = OnDeviceFailure::replay;
+  Mirrored<models::Mlp> towers(how);
+  towers.step(kSource(0), models::CrossEntropy{});
+  const StepReport report = towers.step(kSource(1), models::CrossEntropy{});
+  ASSERT_EQ(report.towers.size(), 2U);
+  EXPECT_EQ(report.towers[0].device, "sim:1");
+  ASSERT_EQ(report.notes.size(), 1U);
+  EXPECT_NE(report.notes[0].find("sim:0"), std::string::npos) << report.notes[0];
+  // The caller's model is one that is still there.
+  EXPECT_EQ(towers.model().first->weight.device().index(), 1);
+}
+
+}  // namespace
