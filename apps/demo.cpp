@@ -65,24 +65,30 @@ double test_accuracy(Mirrored<Net>& towers, const LabelledImages& test) {
       .value();
 }
 
+/// Virtual on simulated devices.
+Seconds now(const Device& device) {
+  if (device.kind == DeviceKind::sim) return sim::host_now();
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
 Result train(const std::vector<Device>& devices, const DemoOptions& how,
              const std::shared_ptr<Trace>& trace, const LabelledImages& training,
              const LabelledImages& test) {
   Mirrored<Net> towers(
       {.devices = devices, .shards = how.shards, .optimizer = Adam{.lr = 1e-3}, .trace = trace});
   apps::Progress progress(plural(devices.size(), "device"), how.steps);
-  const auto begin = std::chrono::steady_clock::now();
+  const Seconds begin = now(devices.front());
   StepReport report;
   for (int step = 0; step < how.steps; ++step) {
     report = towers.step(batch_of(training, step, how.batch), [](Net& net, const Batch& shard) {
       return torch::nll_loss(net.forward(shard.data), shard.target);
     });
-    const Seconds passed = std::chrono::steady_clock::now() - begin;
+    const Seconds passed = now(devices.front()) - begin;
     const double speed = (step + 1) * how.batch / passed.count();
     progress.show(step + 1, format("%.0f samples/s  ", speed) + losses(report));
   }
   const std::string placed = apps::placement_report(report, apps::read_environment());
-  const Seconds passed = std::chrono::steady_clock::now() - begin;
+  const Seconds passed = now(devices.front()) - begin;
   Result result{towers.state(), how.steps * how.batch / passed.count(),
                 test_accuracy(towers, test)};
   progress.finish(format("%6.0f samples/s, ", result.samples_per_second) + "test accuracy " +
@@ -137,7 +143,8 @@ int run(DemoOptions how) {
   if (trace) write_trace(*trace, how.trace);
   std::cout << plural(devices.size(), "device") << ": "
             << format("%.2f", all.samples_per_second / one.samples_per_second)
-            << " times the samples/s of one\n";
+            << " times the samples/s of one"
+            << (devices.front().kind == DeviceKind::sim ? ", in virtual time\n" : "\n");
   const std::string difference = first_difference(one.state, all.state);
   if (difference.empty()) {
     std::cout << "weights, slots and gradients on 1 and on " << devices.size()
@@ -146,6 +153,16 @@ int run(DemoOptions how) {
   }
   std::cout << "1 and " << devices.size() << " devices DIFFER: " << difference << "\n";
   return 1;
+}
+
+bool is_config_error(const std::exception_ptr& cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const ConfigError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -181,6 +198,9 @@ int main(int argc, char** argv) {
   } catch (const ConfigError& error) {
     std::cerr << "lockstep-demo: " << error.what() << "\n";
     return 2;
+  } catch (const TowerError& error) {
+    std::cerr << "lockstep-demo: " << error.what() << "\n";
+    return is_config_error(error.cause) ? 2 : 1;
   } catch (const IoError& error) {
     std::cerr << "lockstep-demo: " << error.what()
               << "\nFashion-MNIST comes with Debian's package dataset-fashion-mnist; --data names "

@@ -79,23 +79,28 @@ StepReport Engine::attempt(const ShardWork& work) {
     if (tower.index == 0) outcome = own;
     if (own.applied && options_.on_device_failure == OnDeviceFailure::replay) mirror_slots(tower);
   });
-  if (outcome.applied) {
-    std::vector<std::vector<torch::Tensor>> buffers;
-    for (Tower& tower : towers_)
-      std::move(tower.buffers.begin(), tower.buffers.end(), std::back_inserter(buffers));
-    torn_ = true;  // until the buffers follow the weights
-    replicas_->set_buffers(buffers);
-    torn_ = false;
-    ++updates_;
-  } else {
-    replicas_->restore_buffers();
-  }
+  settle_buffers(outcome.applied);
+  if (outcome.applied) ++updates_;
   if (options_.precision == Precision::float16 && (outcome.applied || outcome.overflow))
     loss_scale_.update(outcome.overflow);
   StepReport result = report(outcome);
   ++steps_;
   if (options_.balance == Balance::automatic) balance();
   return result;
+}
+
+/// After an applied step the model's buffers become the mean over shards, else what they were.
+void Engine::settle_buffers(bool applied) try {
+  if (!applied) return replicas_->restore_buffers();
+  std::vector<std::vector<torch::Tensor>> buffers;
+  for (Tower& tower : towers_)
+    std::move(tower.buffers.begin(), tower.buffers.end(), std::back_inserter(buffers));
+  torn_ = true;  // until they follow the weights
+  replicas_->set_buffers(buffers);
+  torn_ = false;
+} catch (const DeviceLost& lost) {
+  throw TowerError(lost.device, steps_, -1, strategy::name_of(Stage::update),
+                   std::current_exception());
 }
 
 StepReport Engine::compute(const ShardWork& work) {

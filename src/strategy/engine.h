@@ -73,6 +73,7 @@ class Engine {
 
   // The step.
   StepReport attempt(const ShardWork& work);
+  void settle_buffers(bool applied);
   Outcome train(Tower& tower, const ShardWork& work);
   bool acceptable(Tower& tower, Outcome& outcome);
   double average_keep() const;

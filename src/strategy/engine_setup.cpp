@@ -43,6 +43,7 @@ MirroredOptions validated(MirroredOptions options) {
   for (const Device& device : options.devices) {
     device::prepare(device);
     device::limit_memory(device, options.memory_limit.fraction, options.memory_limit.bytes);
+    device::reset_peak(device);
   }
   return options;
 }

@@ -87,6 +87,38 @@ TEST_F(SimEquality, BucketsGroupsAndPacksDoNotChangeABit) {
     }
 }
 
+TEST_F(SimEquality, ClippingEachShardIsTheSameBitForBitOn1And3Devices) {
+  MirroredOptions one = options(sim_devices(1)), three = options(sim_devices(3));
+  one.clip = three.clip = {.per_shard_norm = 0.3};
+  const auto source = [](int step) { return models::vectors(step); };
+  expect_same(train<models::Mlp>(one, source, 3), train<models::Mlp>(three, source, 3), "3");
+}
+
+TEST_F(SimEquality, ALossThatIsNotFiniteIsRefusedWithItsShardOrSkipped) {
+  models::Batch bad = models::vectors(1);
+  bad.first[9].fill_(std::numeric_limits<float>::infinity());  // 16 rows in 8 shards
+  MirroredOptions how = options(sim_devices(2));
+  how.exchange.bucket_bytes = 4 << 10;
+  Mirrored<models::Mlp> towers(how);
+  towers.step(models::vectors(0), models::CrossEntropy{});
+  const State before = towers.state();
+  try {
+    towers.step(bad, models::CrossEntropy{});
+    ADD_FAILURE() << "no error";
+  } catch (const TowerError& error) {
+    EXPECT_EQ(error.shard, 4);
+    EXPECT_EQ(error.device, "sim:1");
+  }
+  EXPECT_EQ(first_difference(before, towers.state()), "");
+  how.non_finite = NonFinite::skip;
+  Mirrored<models::Mlp> skipping(how);
+  skipping.step(models::vectors(0), models::CrossEntropy{});
+  EXPECT_FALSE(skipping.step(bad, models::CrossEntropy{}).applied);
+  for (Mirrored<models::Mlp>* each : {&towers, &skipping})
+    EXPECT_TRUE(each->step(models::vectors(2), models::CrossEntropy{}).applied);
+  EXPECT_EQ(skipping.skipped(), 1);
+}
+
 TEST_F(SimEquality, OnTheCpuFastReductionIsExact) {
   const auto source = [](int step) { return models::vectors(step); };
   MirroredOptions fast = options(cpu_devices(3));

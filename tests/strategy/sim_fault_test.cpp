@@ -164,6 +164,28 @@ TEST(SimFault, ADeviceLostInTheCollectiveIsReplayed) {
   EXPECT_EQ(first_difference(expected, run.last), "");
 }
 
+TEST(SimFault, ADeviceLostIsReplayedWithBuffersAndManyBucketsToo) {
+  const auto source = [](int step) { return models::images(step); };
+  const auto run = [&](std::vector<sim::Fault> faults) {
+    sim::configure({.devices = kDevices, .faults = std::move(faults)});
+    MirroredOptions how = options(sim_devices(kDevices));
+    how.on_device_failure = OnDeviceFailure::replay;
+    how.exchange.bucket_bytes = 1;  // one block each
+    Mirrored<models::ConvNet> towers(how);
+    std::size_t left = 0;
+    for (int step = 0; step < kSteps; ++step)
+      left = towers.step(source(step), models::CrossEntropy{}).towers.size();
+    return std::pair(left, towers.state());
+  };
+  const State expected = run({}).second;
+  for (const std::int64_t at : {0, 10, 30, 50}) {
+    const auto [left, found] =
+        run({{.kind = sim::Fault::Kind::lost, .device = 1, .step = kFaultyStep, .at = at}});
+    EXPECT_EQ(left, 2U) << "operator " << at;
+    EXPECT_EQ(first_difference(expected, found), "") << "operator " << at;
+  }
+}
+
 TEST(SimFault, ADeviceOutOfMemoryIsReplayedByTheOthersToo) {
   const State expected = reference();
   for (const std::int64_t at : {0, 5, 12}) {

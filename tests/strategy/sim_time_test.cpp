@@ -56,6 +56,12 @@ TEST(SimTime, GradientsAreReducedWhileBackwardStillRuns) {
   EXPECT_LT(in_buckets, 0.9 * at_the_end);
 }
 
+TEST(SimTime, WithoutLaunchTimesTheTimeOfATrainingRepeatsExactly) {
+  const Seconds first = time_of_step({.bucket_bytes = 64 << 10, .group = 2, .packs = 2}, 4);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(time_of_step({.bucket_bytes = 64 << 10, .group = 2, .packs = 2}, 4), first);
+}
+
 TEST(SimTime, TheTimelineShowsCopiesBesideBackward) {
   const auto time_beside = [](std::int64_t bucket_bytes) {
     sim::Options options = machine(2);
