@@ -68,8 +68,8 @@ void add_devices(CLI::App& app, const Environment& environment, Run& run) {
                       "CUDA_VISIBLE_DEVICES");
   command
       ->add_option("--placement", how->placement,
-                   "for a device that is not there: soft: a CPU device takes its place, and it is "
-                   "said; strict: it is an error")
+                   "for devices that are not there: soft: they are left out, or CPU devices take "
+                   "their place, and it is said; strict: it is an error")
       ->check(CLI::IsMember({"soft", "strict"}));
   command->callback(
       [how, environment, &run] { run = [how, environment] { return show(*how, environment); }; });

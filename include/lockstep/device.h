@@ -53,8 +53,8 @@ struct Resolved {
   std::vector<std::string> notes;  ///< what is not as it was asked for, a sentence each
 };
 
-/// As parse_devices; but with soft placement a CPU device takes the place of each device that is
-/// not there, and `notes` says so. "gpu" without any GPU is a CPU device per core.
+/// As parse_devices; but with soft placement devices that are not there are left out or, if none is
+/// left, replaced by CPU devices; `notes` says so. "gpu" without any GPU is a CPU device per core.
 Resolved resolve_devices(std::string_view text, Placement placement = Placement::soft,
                          int threads = 1);
 Resolved resolve_devices(std::string_view text, Placement placement, int threads,

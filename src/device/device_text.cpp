@@ -139,23 +139,21 @@ class Parser {
                        [&](const Device& other) { return other.name() == device.name(); });
   }
 
-  /// Each device that is not there becomes the first CPU device that has no name in the text.
+  /// Devices that are not there are left out; if none is left, CPU devices take their place.
   Resolved replace_missing() {
     std::vector<Device> missing, instead;
-    for (Device& device : devices_) {
-      if (there(device)) continue;
-      missing.push_back(device);
-      Device free{DeviceKind::cpu, 0, threads_};
-      while (named(free)) ++free.index;
-      instead.push_back(device = free);
-    }
+    for (const Device& device : devices_) (there(device) ? instead : missing).push_back(device);
     if (missing.empty()) return {devices_, {}};
+    if (!instead.empty())
+      return {instead, {"not there: " + spelled(missing) + "; only " + spelled(instead) + "."}};
+    for (std::size_t i = 0; i < missing.size(); ++i)
+      instead.push_back({DeviceKind::cpu, static_cast<int>(i), threads_});
     const DeviceKind kind = missing.front().kind;
     const bool none = count(kind) == 0 && std::ranges::all_of(missing, [&](const Device& device) {
                         return device.kind == kind;
                       });
     const std::string what = none ? "there is no " + noun(kind) : "not there: " + spelled(missing);
-    return {devices_, {what + "; " + spelled(instead) + " instead."}};
+    return {instead, {what + "; " + spelled(instead) + " instead."}};
   }
 
   [[noreturn]] void fail(const std::string& what) const {

@@ -70,7 +70,11 @@ void Engine::run_tasks(const std::function<Task()>& next) {
     queue.cancel();
   }
   pool_->finish();
-  replicas_->restore_buffers();  // should a metric have written to them
+  try {
+    replicas_->restore_buffers();  // should a metric have written to them
+  } catch (const DeviceLost&) {
+    if (!failed) throw;
+  }
   if (unreadable) std::rethrow_exception(unreadable);
   if (failed) fail(*failed, "evaluate");
 }

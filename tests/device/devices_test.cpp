@@ -171,23 +171,20 @@ TEST(SoftPlacement, ChangesNothingWhenAllIsThere) {
   EXPECT_EQ(softly("gpu:0,2,cpu:9", kThreeGpus), "gpu:0 gpu:2 cpu:9 ");
 }
 
-TEST(SoftPlacement, ACpuDeviceTakesThePlaceOfEachMissingOneAndItIsSaid) {
+TEST(SoftPlacement, CpuDevicesTakeThePlaceOfDevicesOfWhichNoneIsThereAndItIsSaid) {
   EXPECT_EQ(softly("gpu:0,gpu:1", kCpuOnly), "cpu:0 cpu:1 | there is no GPU; cpu:0-1 instead.");
-  EXPECT_EQ(softly("gpu:1-4", kThreeGpus),
-            "gpu:1 gpu:2 cpu:0 cpu:1 | not there: gpu:3-4; cpu:0-1 instead.");
-  EXPECT_EQ(softly("gpu:7,1,5", kThreeGpus),
-            "cpu:0 gpu:1 cpu:1 | not there: gpu:7,gpu:5; cpu:0-1 instead.");
   EXPECT_EQ(softly("sim:4,gpu:0", kCpuOnly),
             "cpu:0 cpu:1 | not there: sim:4,gpu:0; cpu:0-1 instead.");
 }
 
-TEST(SoftPlacement, ABareKindThatIsNotThereIsEveryCore) {
-  EXPECT_EQ(softly("gpu", kCpuOnly), "cpu:0 cpu:1 cpu:2 cpu:3 | there is no GPU; cpu:0-3 instead.");
+TEST(SoftPlacement, LeavesOutDevicesThatAreNotThereAndSaysSo) {
+  EXPECT_EQ(softly("gpu:1-4", kThreeGpus), "gpu:1 gpu:2 | not there: gpu:3-4; only gpu:1-2.");
+  EXPECT_EQ(softly("gpu:7,1,5", kThreeGpus), "gpu:1 | not there: gpu:7,gpu:5; only gpu:1.");
+  EXPECT_EQ(softly("gpu:0-1,cpu:1", kCpuOnly), "cpu:1 | not there: gpu:0-1; only cpu:1.");
 }
 
-TEST(SoftPlacement, TakesNoCpuDeviceThatIsNamedInTheText) {
-  EXPECT_EQ(softly("gpu:0-1,cpu:1", kCpuOnly),
-            "cpu:0 cpu:2 cpu:1 | there is no GPU; cpu:0,cpu:2 instead.");
+TEST(SoftPlacement, ABareKindThatIsNotThereIsEveryCore) {
+  EXPECT_EQ(softly("gpu", kCpuOnly), "cpu:0 cpu:1 cpu:2 cpu:3 | there is no GPU; cpu:0-3 instead.");
 }
 
 TEST(SoftPlacement, DoesNotHelpTextThatCannotBeRead) {
