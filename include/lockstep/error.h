@@ -30,7 +30,7 @@ struct CorruptFile : std::runtime_error {
 
 /// A tower failed. The step was ended on all towers, nothing of it was applied, and the next step
 /// may be tried; but for the stage "update": then the weights are lost, and every later call says
-/// so. `cause` is what the tower threw.
+/// so until a state is loaded. `cause` is what the tower threw.
 struct TowerError : std::runtime_error {
   TowerError(std::string device, std::int64_t step, int shard, std::string stage,
              std::exception_ptr cause);

@@ -188,6 +188,18 @@ TEST(Failure, WhileApplyingIsSaidAndNoFurtherStepPretends) {
   EXPECT_THROW(bench.engine.run_tasks([] { return nullptr; }), std::logic_error);
 }
 
+TEST(Failure, WhileApplyingIsMendedByLoadingAState) {
+  Bench bench(2, 1, 4);
+  const State before = bench.engine.state();
+  EXPECT_THROW(bench.step(), TowerError);
+  bench.engine.load(before);
+  EXPECT_EQ(first_difference(without_gradients(before), without_gradients(bench.engine.state())),
+            "");
+  Bench whole(2, 1, -1);  // never fails
+  for (Bench* each : {&bench, &whole}) each->step();
+  EXPECT_EQ(first_difference(whole.engine.state(), bench.engine.state()), "");
+}
+
 TEST(Failure, ABatchThatCannotBeSplitLeavesTheTowersUsable) {
   Mirrored<models::Mlp> towers(options(2, 2));
   models::Batch scalar{torch::tensor(1.0), torch::tensor(1)};
