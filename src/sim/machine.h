@@ -171,6 +171,7 @@ class Machine {
   std::size_t add_stream(int device);
   double enqueue(int device);
   void host_learns(int device, const VectorClock& clock, double time);
+  Transfer& add_transfer(const Launch& launch, Memory* pinned, std::size_t begin, std::size_t end);
   void settle();
   void throw_if_lost(int device);
   bool take_fault(Fault::Kind kind, int device, std::int64_t at);

@@ -146,29 +146,27 @@ Memory* Machine::find_pinned(const void* data) {
   return at < found->first + found->second->bytes ? found->second : nullptr;
 }
 
+Machine::Transfer& Machine::add_transfer(const Launch& launch, Memory* pinned, std::size_t begin,
+                                         std::size_t end) {
+  return transfers_.emplace_back(Transfer{.stream = launch.stream,
+                                          .count = launch.count,
+                                          .op = launch.op,
+                                          .pinned = pinned,
+                                          .begin = begin,
+                                          .end = end});
+}
+
 void Machine::deliver_later(const Launch& launch, Memory* pinned, std::size_t begin,
                             std::size_t end) {
   const std::lock_guard lock(mutex_);
-  transfers_.push_back({.stream = launch.stream,
-                        .count = launch.count,
-                        .op = launch.op,
-                        .pinned = pinned,
-                        .begin = begin,
-                        .end = end,
-                        .bytes = std::vector<char>(pinned->data + begin, pinned->data + end)});
+  add_transfer(launch, pinned, begin, end).bytes.assign(pinned->data + begin, pinned->data + end);
   std::memset(pinned->data + begin, 0xff, end - begin);
 }
 
 void Machine::watch_source(const Launch& launch, Memory* pinned, std::size_t begin,
                            std::size_t end) {
   const std::lock_guard lock(mutex_);
-  transfers_.push_back({.stream = launch.stream,
-                        .count = launch.count,
-                        .op = launch.op,
-                        .pinned = pinned,
-                        .begin = begin,
-                        .end = end,
-                        .checksum = checksum(pinned, begin, end)});
+  add_transfer(launch, pinned, begin, end).checksum = checksum(pinned, begin, end);
 }
 
 void Machine::deliver_now(Memory* pinned, std::size_t begin, std::size_t end) {
