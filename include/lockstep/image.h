@@ -1,0 +1,21 @@
+#pragma once
+
+// A picture in memory, and its PNG.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// Rows from the top, pixels from the left, channels together: grey (1), grey and alpha (2),
+/// RGB (3), RGBA (4).
+struct Image {
+  int width = 0, height = 0, channels = 3;
+  std::vector<std::uint8_t> pixels;  ///< width * height * channels of them
+};
+
+/// The bytes of a PNG file that shows `image`, which must not be empty.
+std::string png(const Image& image);
+
+}  // namespace lockstep
