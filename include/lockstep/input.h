@@ -1,0 +1,17 @@
+#pragma once
+
+// Input as small decorators:
+//
+//   namespace input = lockstep::input;
+//   auto batches = input::prefetch(input::batch(input::shuffle(images, seed), 128), {.workers =
+//   2}); while (auto batch = batches->next()) ...
+//
+// A Source (input/source.h) is random access: items by number. A Stream (stream.h) is one item
+// after the other, for what has no numbers. Both can be mapped, shuffled, batched and fetched
+// ahead, and whatever they are made of, their position is a few integers.
+
+#include <lockstep/input/batch.h>     // IWYU pragma: export
+#include <lockstep/input/prefetch.h>  // IWYU pragma: export
+#include <lockstep/input/shuffle.h>   // IWYU pragma: export
+#include <lockstep/input/source.h>    // IWYU pragma: export
+#include <lockstep/input/stream.h>    // IWYU pragma: export

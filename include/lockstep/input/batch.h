@@ -1,0 +1,131 @@
+#pragma once
+
+// Batches of the items of a source or a stream.
+
+#include <lockstep/error.h>
+#include <lockstep/input/source.h>
+#include <lockstep/input/stream.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace lockstep::input {
+
+/// Items as one batch. Tensors and Examples of tensors are stacked; other items become a vector of
+/// them. For a type of your own, specialise Collate or map the vectors.
+template <class Item>
+struct Collate {
+  std::vector<Item> operator()(std::vector<Item> items) const { return items; }
+};
+
+template <>
+struct Collate<torch::Tensor> {
+  torch::Tensor operator()(const std::vector<torch::Tensor>& items) const {
+    return torch::stack(items);
+  }
+};
+
+template <>
+struct Collate<torch::data::Example<>> {
+  torch::data::Example<> operator()(const std::vector<torch::data::Example<>>& items) const {
+    std::vector<torch::Tensor> data, target;
+    for (const auto& item : items) {
+      data.push_back(item.data);
+      target.push_back(item.target);
+    }
+    return {torch::stack(data), torch::stack(target)};
+  }
+};
+
+template <class Item>
+using BatchOf = decltype(Collate<Item>{}(std::vector<Item>{}));
+
+/// What becomes of the last batch of an epoch when it is smaller than the others.
+enum class Last { keep, drop };
+
+inline void check_rows(std::int64_t rows) {
+  if (rows < 1)
+    throw ConfigError("a batch has at least one row: " + std::to_string(rows) + " were asked for");
+}
+
+template <Source S>
+class Batched {
+ public:
+  Batched(S source, std::int64_t rows, Last last)
+      : source_(std::move(source)), rows_(rows), last_(last) {
+    check_rows(rows);
+  }
+
+  std::int64_t size() const {
+    const std::int64_t items = source_.size();
+    return items / rows_ + (last_ == Last::keep && items % rows_ != 0 ? 1 : 0);
+  }
+
+  auto at(std::int64_t epoch, std::int64_t index) const {
+    const std::int64_t begin = index * rows_;
+    std::vector<std::int64_t> indices(
+        static_cast<std::size_t>(std::min(rows_, source_.size() - begin)));
+    std::iota(indices.begin(), indices.end(), begin);
+    if constexpr (Gathers<S>) {
+      return source_.gather(epoch, indices);
+    } else {
+      std::vector<ItemOf<S>> items;
+      items.reserve(indices.size());
+      for (const std::int64_t i : indices) items.push_back(source_.at(epoch, i));
+      return Collate<ItemOf<S>>{}(std::move(items));
+    }
+  }
+
+ private:
+  S source_;
+  std::int64_t rows_;
+  Last last_;
+};
+
+/// A source of batches of `rows` items: those of one epoch, the last one smaller if need be.
+template <Source S>
+Batched<S> batch(S source, std::int64_t rows, Last last = Last::keep) {
+  return {std::move(source), rows, last};
+}
+
+template <class T>
+class BatchedStream : public Stream<BatchOf<T>> {
+ public:
+  BatchedStream(std::unique_ptr<Stream<T>> inner, std::int64_t rows, Last last)
+      : inner_(std::move(inner)), rows_(static_cast<std::size_t>(rows)), last_(last) {
+    check_rows(rows);
+  }
+
+  std::optional<BatchOf<T>> next() override {
+    return or_stay(*inner_, [&]() -> std::optional<BatchOf<T>> {
+      std::vector<T> items;
+      do {
+        items = take_of_epoch(*inner_, rows_);
+        if (items.empty()) return std::nullopt;
+      } while (last_ == Last::drop && items.size() < rows_);
+      return Collate<T>{}(std::move(items));
+    });
+  }
+
+  Position position() const override { return inner_->position(); }
+  void seek(const Position& position) override { inner_->seek(position); }
+
+ private:
+  std::unique_ptr<Stream<T>> inner_;
+  std::size_t rows_;
+  Last last_;
+};
+
+/// A stream of batches of `rows` items, none of them from two epochs.
+template <class T>
+std::unique_ptr<Stream<BatchOf<T>>> batch(std::unique_ptr<Stream<T>> inner, std::int64_t rows,
+                                          Last last = Last::keep) {
+  return std::make_unique<BatchedStream<T>>(std::move(inner), rows, last);
+}
+
+}  // namespace lockstep::input

@@ -1,0 +1,76 @@
+#include <lockstep/error.h>
+#include <lockstep/random.h>
+
+#include <cmath>
+
+namespace lockstep {
+namespace {
+
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
+
+/// SplitMix64's finaliser: a bijection of 64 bits, each of which depends on all.
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31U);
+}
+
+std::uint64_t with(std::uint64_t key, std::int64_t number) {
+  return mixed(mixed(key + kGolden) ^ (static_cast<std::uint64_t>(number) * kGolden));
+}
+
+/// A random number below `n`, which is less than 2^32; the bias of n / 2^32 does no harm here.
+std::uint64_t scaled(std::uint64_t bits, std::uint64_t n) { return ((bits >> 32U) * n) >> 32U; }
+
+}  // namespace
+
+// The counter starts at a place of its own too: two streams overlap only if 128 bits meet.
+KeyedRandom::KeyedRandom(std::uint64_t seed, std::int64_t a, std::int64_t b)
+    : key_(with(with(with(seed, 0), a), b)), counter_(with(with(with(seed, 1), b), a)) {}
+
+std::uint64_t KeyedRandom::next() { return mixed(mixed(counter_++ * kGolden) ^ key_); }
+
+double KeyedRandom::uniform() { return static_cast<double>(next() >> 11U) * 0x1p-53; }
+
+std::int64_t KeyedRandom::below(std::int64_t n) {
+  check(n >= 1, "KeyedRandom::below: there is no number below 1");
+  const auto range = static_cast<std::uint64_t>(n);
+  const std::uint64_t surplus = (0 - range) % range;  // 2^64 mod n
+  std::uint64_t bits = next();
+  while (bits < surplus) bits = next();
+  return static_cast<std::int64_t>(bits % range);
+}
+
+std::uint64_t combined_seed(std::uint64_t seed, std::span<const std::int64_t> numbers) {
+  std::uint64_t key = with(seed, static_cast<std::int64_t>(numbers.size()));
+  for (const std::int64_t number : numbers) key = with(key, number);
+  return key;
+}
+
+std::int64_t permuted(std::int64_t i, std::int64_t n, std::uint64_t seed, std::int64_t epoch) {
+  check(0 <= i && i < n, "permuted: i must be from 0 to n - 1");
+  constexpr int kRounds = 6;
+  const std::uint64_t key = with(with(seed, 2), epoch);
+  // A grid of sides a and b with a * b just above n: hardly ever a second walk.
+  auto a = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(n)));
+  while (a * a < static_cast<std::uint64_t>(n)) ++a;
+  const std::uint64_t b = (static_cast<std::uint64_t>(n) + a - 1) / a;
+  auto place = static_cast<std::uint64_t>(i);
+  do {
+    std::uint64_t left = place / b, right = place % b;
+    for (int round = 0; round < kRounds; ++round) {
+      left = (left +
+              scaled(with(key + 2 * static_cast<unsigned>(round), static_cast<std::int64_t>(right)),
+                     a)) %
+             a;
+      right = (right + scaled(with(key + 2 * static_cast<unsigned>(round) + 1,
+                                   static_cast<std::int64_t>(left)),
+                              b)) %
+              b;
+    }
+    place = left * b + right;
+  } while (place >= static_cast<std::uint64_t>(n));
+  return static_cast<std::int64_t>(place);
+}
+
+}  // namespace lockstep
