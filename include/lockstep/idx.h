@@ -2,6 +2,7 @@
 
 // Images and labels in IDX files, plain or gzipped: MNIST, Fashion-MNIST.
 
+#include <lockstep/image_set.h>
 #include <torch/torch.h>
 
 #include <string>
@@ -16,10 +17,17 @@ struct LabelledImages {
   torch::Tensor labels;  ///< int64 [n]
 };
 
-enum class Subset { train, test };
+/// Where Debian's package dataset-fashion-mnist puts it.
+inline constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-mnist";
 
-/// Fashion-MNIST from `folder`, by default where Debian's package dataset-fashion-mnist puts it.
-LabelledImages fashion_mnist(Subset subset,
-                             const std::string& folder = "/usr/share/datasets/fashion-mnist");
+/// Fashion-MNIST from `folder`. Throws ConfigError when there is no such folder.
+LabelledImages fashion_mnist(Subset subset, const std::string& folder = kFashionMnistFolder);
+
+/// The same as bytes, to train with.
+ImageSet fashion_mnist_set(Subset subset, const std::string& folder = kFashionMnistFolder,
+                           const ImageSetOptions& options = {});
+
+/// Of the training images.
+Normalisation fashion_mnist_normalisation();
 
 }  // namespace lockstep
