@@ -1,0 +1,95 @@
+#pragma once
+
+// The fields of a recipe, each declared once: name, place in the struct, meaning, allowed values.
+// Reading, --set, --help, printing and comparing all go through this list.
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "recipe.h"
+
+namespace lockstep::apps {
+
+/// The numbers that a field allows, or that each element of a list has to be among.
+struct Range {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool without_low = false;
+  bool without_high = false;
+};
+
+/// An enumeration: the words for its values, and which of them it is now.
+struct Choice {
+  std::vector<std::string> words;
+  std::function<std::size_t()> chosen;
+  std::function<void(std::size_t)> choose;
+};
+
+using Target = std::variant<bool*, int*, std::int64_t*, double*, std::string*,
+                            std::vector<std::int64_t>*, std::vector<double>*, Choice>;
+
+struct Field {
+  std::string name;  ///< "optimizer.lr"
+  std::string help;
+  Target target;
+  Range range;
+  const void* address;  ///< of the target
+};
+
+struct Section {
+  std::string name;  ///< "optimizer"; empty: the keys before any section
+  std::string help;
+  std::vector<Field> fields;
+
+  /// Adds a field that is not an enumeration.
+  template <class T>
+  void add(const std::string& key, T& target, std::string help_text, Range range = {}) {
+    fields.push_back({full_name(key), std::move(help_text), &target, range, &target});
+  }
+
+  /// Adds an enumeration, with the word for each of its values.
+  template <class Enum>
+  void add_choice(const std::string& key, Enum& target,
+                  const std::vector<std::pair<Enum, std::string>>& words, std::string help_text) {
+    Choice choice;
+    std::vector<Enum> values;
+    for (const auto& [value, word] : words) {
+      values.push_back(value);
+      choice.words.push_back(word);
+    }
+    choice.choose = [&target, values](std::size_t i) { target = values.at(i); };
+    choice.chosen = [&target, values] {
+      std::size_t i = 0;
+      while (values.at(i) != target) ++i;
+      return i;
+    };
+    fields.push_back({full_name(key), std::move(help_text), std::move(choice), {}, &target});
+  }
+
+ private:
+  std::string full_name(const std::string& key) const {
+    return name.empty() ? key : name + "." + key;
+  }
+};
+
+/// All fields of `recipe`, which has to outlive them.
+std::vector<Section> sections(Recipe& recipe);
+
+/// The field of that name, or null.
+const Field* find_field(const std::vector<Section>& sections, const std::string& name);
+
+/// The name of the field at that address.
+std::string name_of(const std::vector<Section>& sections, const void* address);
+
+/// What a field allows: "a number above 0", "one of sgd, adam".
+std::string allowed(const Field& field);
+
+/// What a field holds, as TOML.
+std::string text_of(const Field& field);
+
+}  // namespace lockstep::apps

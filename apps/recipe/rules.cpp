@@ -1,0 +1,92 @@
+#include "rules.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace lockstep::apps {
+namespace {
+
+/// The name of a field by its address.
+using Names = std::function<std::string(const void*)>;
+
+std::optional<Problem> data_problem(const DataRecipe& data, const Names& name) {
+  if (data.kind == DataKind::fashion_mnist) return std::nullopt;
+  if (data.path.empty())
+    return Problem{{&data.path, &data.kind},
+                   "is empty, and only fashion_mnist has a folder of its own; set " +
+                       name(&data.path) + " to the folder of the training data"};
+  if (data.kind == DataKind::folder && data.test_path.empty())
+    return Problem{{&data.test_path, &data.kind},
+                   "is empty; set " + name(&data.test_path) +
+                       " to a folder of images with one folder a class"};
+  return std::nullopt;
+}
+
+std::optional<Problem> optimizer_problem(const OptimizerRecipe& optimizer, const Names& name) {
+  if (optimizer.name == OptimizerName::momentum && optimizer.momentum == 0)
+    return Problem{{&optimizer.momentum, &optimizer.name},
+                   "is 0, and " + name(&optimizer.name) +
+                       " is momentum, which needs it above 0, such as 0.9; without it, it is sgd"};
+  return std::nullopt;
+}
+
+std::optional<Problem> piecewise_problem(const ScheduleRecipe& schedule, const Names& name) {
+  const auto& boundaries = schedule.boundaries;
+  const auto not_ascending = std::adjacent_find(boundaries.begin(), boundaries.end(),
+                                                [](auto a, auto b) { return a >= b; });
+  if (not_ascending != boundaries.end())
+    return Problem{{&boundaries},
+                   "has to ascend, and " + std::to_string(*(not_ascending + 1)) + " comes after " +
+                       std::to_string(*not_ascending)};
+  if (schedule.factors.size() != boundaries.size() + 1)
+    return Problem{{&schedule.factors, &boundaries, &schedule.name},
+                   "has " + std::to_string(schedule.factors.size()) + " numbers and " +
+                       name(&boundaries) + " has " + std::to_string(boundaries.size()) +
+                       "; one more than boundaries is needed: the first counts from step 0"};
+  return std::nullopt;
+}
+
+std::optional<Problem> schedule_problem(const Recipe& recipe, const Names& name) {
+  const ScheduleRecipe& schedule = recipe.schedule;
+  if (schedule.name == ScheduleName::piecewise) return piecewise_problem(schedule, name);
+  if (schedule.name == ScheduleName::exponential && schedule.decay_steps == 0)
+    return Problem{
+        {&schedule.decay_steps, &schedule.name},
+        "is 0, and exponential needs it above 0: the steps for one " + name(&schedule.decay_rate)};
+  if (schedule.name == ScheduleName::cosine && schedule.decay_steps == 0 &&
+      recipe.train.steps == 0 && recipe.train.epochs == 0)
+    return Problem{{&schedule.decay_steps, &schedule.name},
+                   "is 0, and cosine has to know where it ends: set it, or " +
+                       name(&recipe.train.steps) + ", or " + name(&recipe.train.epochs)};
+  return std::nullopt;
+}
+
+std::optional<Problem> train_problem(const TrainRecipe& train, const Names& name) {
+  if (train.steps > 0 || train.epochs > 0 || train.seconds > 0) return std::nullopt;
+  return Problem{{&train.steps, &train.epochs, &train.seconds},
+                 "is 0, as are all limits, and the training would never end; set at least one of " +
+                     name(&train.steps) + ", " + name(&train.epochs) + " and " +
+                     name(&train.seconds)};
+}
+
+std::optional<Problem> evaluate_problem(const Recipe& recipe, const Names& name) {
+  if (recipe.evaluate.averaged && recipe.optimizer.average == 0)
+    return Problem{{&recipe.evaluate.averaged, &recipe.optimizer.average},
+                   "is true, and there is no moving average: set " +
+                       name(&recipe.optimizer.average) + ", such as to 0.999"};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Problem> first_problem(const Recipe& recipe, const std::vector<Section>& sections) {
+  const Names name = [&](const void* address) { return name_of(sections, address); };
+  std::optional<Problem> problem = data_problem(recipe.data, name);
+  if (!problem) problem = optimizer_problem(recipe.optimizer, name);
+  if (!problem) problem = schedule_problem(recipe, name);
+  if (!problem) problem = train_problem(recipe.train, name);
+  if (!problem) problem = evaluate_problem(recipe, name);
+  return problem;
+}
+
+}  // namespace lockstep::apps
