@@ -9,7 +9,7 @@
 namespace lockstep {
 
 struct ConvNetOptions {
-  std::int64_t width = 32;       ///< filters of the first convolution; the second has twice as many
+  std::int64_t width = 16;       ///< filters of the first convolution; the second has twice as many
   std::int64_t hidden = 128;     ///< units before the output
   double dropout = 0.25;         ///< before the hidden units and before the output
   std::int64_t image_size = 28;  ///< height and width in pixels; at least 4
@@ -22,7 +22,7 @@ struct ConvNetOptions {
 struct ConvNet : torch::nn::Module {
   explicit ConvNet(const ConvNetOptions& options = {});
 
-  torch::Tensor forward(torch::Tensor images);
+  torch::Tensor forward(const torch::Tensor& images);
 
   const ConvNetOptions options;
   torch::nn::Conv2d conv1 = nullptr, conv2 = nullptr;

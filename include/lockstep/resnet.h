@@ -45,7 +45,7 @@ ResNetOptions resnet50(std::int64_t classes);  ///< with the stride in the 3x3 (
 struct ResNet : torch::nn::Module {
   explicit ResNet(const ResNetOptions& options);
 
-  torch::Tensor forward(torch::Tensor images);
+  torch::Tensor forward(const torch::Tensor& images);
 
   const ResNetOptions options;
   torch::nn::Conv2d conv1 = nullptr;
