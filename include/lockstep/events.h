@@ -57,7 +57,7 @@ class EventWriter {
   /// Infinities and NaN are left out. Dropped if larger than most_queued_bytes.
   void histogram(const std::string& tag, std::int64_t step, std::span<const float> values);
 
-  /// A picture, shown as PNG.
+  /// A picture, shown as PNG. Throws std::logic_error if `image` is empty or has too few pixels.
   void image(const std::string& tag, std::int64_t step, const Image& image);
 
   /// Text, shown as Markdown.
@@ -69,13 +69,13 @@ class EventWriter {
   /// Ends what hyper_parameters() began.
   void session_end(SessionEnd how = SessionEnd::success);
 
-  /// The model as a graph; TensorBoard shows the last one.
+  /// The model as a graph. Once a run.
   void graph(const std::vector<GraphNode>& nodes);
 
   /// Returns when all that was added before is on disk, or the disk has refused it: see error().
   void flush();
 
-  /// How many events were lost because the queue was full.
+  /// How many events were lost because the queue was full or memory was short.
   std::int64_t dropped() const;
 
   /// Empty, or why the last attempt to write failed. It is tried again after flush_every: events
