@@ -1,95 +1,21 @@
 #include <lockstep/error.h>
 #include <lockstep/idx.h>
-#include <zlib.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <memory>
+#include <filesystem>
+
+#include "idx_reader.h"
 
 namespace lockstep {
 namespace {
 
-/// Reads a gzipped or plain file from start to end and knows where it is.
-class Reader {
- public:
-  explicit Reader(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
-    if (!file_) throw IoError(path, "open", errno ? errno : ENOMEM);
-  }
-
-  void read(void* to, std::size_t bytes, const char* what) {
-    auto* out = static_cast<unsigned char*>(to);
-    while (bytes > 0) {
-      const auto piece = static_cast<unsigned>(std::min<std::size_t>(bytes, 1U << 30U));
-      const int got = gzread(file_.get(), out, piece);
-      if (got <= 0) fail(what);
-      out += got;
-      offset_ += static_cast<std::uint64_t>(got);
-      bytes -= static_cast<std::size_t>(got);
-    }
-  }
-
-  /// Throws unless the file ends here, its checksum (if gzipped) included.
-  void expect_end() {
-    unsigned char more = 0;
-    const int got = gzread(file_.get(), &more, 1);
-    int code = Z_OK;
-    gzerror(file_.get(), &code);
-    if (got != 0 || code != Z_OK) fail("the end of the file");
-  }
-
-  std::uint64_t offset() const { return offset_; }
-
- private:
-  struct Close {
-    void operator()(gzFile file) const { gzclose(file); }
-  };
-
-  [[noreturn]] void fail(const char* expected) {
-    int code = Z_OK;
-    gzerror(file_.get(), &code);
-    if (code == Z_ERRNO) throw IoError(path_, "read", errno);
-    throw CorruptFile(path_, offset_, expected);
-  }
-
-  const std::string path_;
-  std::unique_ptr<gzFile_s, Close> file_;
-  std::uint64_t offset_ = 0;
-};
-
-}  // namespace
-
-torch::Tensor read_idx(const std::string& path) {
-  constexpr unsigned char kBytes = 0x08;
-  constexpr std::int64_t kMost = std::int64_t{1} << 34U;
-  Reader reader(path);
-  unsigned char magic[4] = {};
-  reader.read(magic, sizeof magic, "an IDX file's first four bytes");
-  if (magic[0] != 0 || magic[1] != 0 || magic[2] != kBytes || magic[3] < 1 || magic[3] > 4)
-    throw CorruptFile(path, 0, "an IDX file of bytes with one to four dimensions (0 0 8 n)");
-  std::vector<std::int64_t> sizes;
-  std::int64_t total = 1;
-  for (int i = 0; i < magic[3]; ++i) {
-    unsigned char size[4] = {};
-    reader.read(size, sizeof size, "the size of a dimension");
-    sizes.push_back(static_cast<std::int64_t>(size[0]) << 24U | size[1] << 16U | size[2] << 8U |
-                    size[3]);
-    if (sizes.back() != 0 && total > kMost / sizes.back())
-      throw CorruptFile(path, reader.offset() - 4, "dimensions of at most 16 GiB in all");
-    total *= sizes.back();
-  }
-  torch::Tensor result;
-  try {
-    result = torch::empty(sizes, torch::kUInt8);
-  } catch (const c10::Error&) {
-    throw IoError(path, "hold " + std::to_string(total) + " bytes", ENOMEM);
-  }
-  reader.read(result.mutable_data_ptr(), static_cast<std::size_t>(total),
-              "as many bytes as the dimensions say");
-  reader.expect_end();
-  return result;
-}
-
-LabelledImages fashion_mnist(Subset subset, const std::string& folder) {
+/// Images [n, 1, height, width] and labels [n], both bytes.
+std::pair<torch::Tensor, torch::Tensor> read_fashion_mnist(Subset subset,
+                                                           const std::string& folder) {
+  if (!std::filesystem::is_directory(folder))
+    throw ConfigError("Fashion-MNIST was looked for in " + folder +
+                      ", which is not a folder: install Debian's package dataset-fashion-mnist, "
+                      "which puts it into " +
+                      kFashionMnistFolder + ", or name the folder where its four files are");
   const std::string stem = folder + (subset == Subset::train ? "/train" : "/t10k");
   const std::string images_path = stem + "-images-idx3-ubyte.gz";
   const std::string labels_path = stem + "-labels-idx1-ubyte.gz";
@@ -97,7 +23,41 @@ LabelledImages fashion_mnist(Subset subset, const std::string& folder) {
   if (images.dim() != 3) throw CorruptFile(images_path, 3, "three dimensions");
   if (labels.dim() != 1 || labels.size(0) != images.size(0))
     throw CorruptFile(labels_path, 4, std::to_string(images.size(0)) + " labels, one an image");
-  return {images.unsqueeze(1).to(torch::kFloat32).div_(255), labels.to(torch::kInt64)};
+  constexpr int kClasses = 10;
+  const auto* label = labels.const_data_ptr<std::uint8_t>();
+  for (std::int64_t i = 0; i < labels.size(0); ++i)
+    if (label[i] >= kClasses)
+      throw CorruptFile(labels_path, static_cast<std::uint64_t>(8 + i),
+                        "a label from 0 to 9, not " + std::to_string(label[i]));
+  return {images.unsqueeze(1), labels};
 }
+
+}  // namespace
+
+torch::Tensor read_idx(const std::string& path) {
+  auto content = std::make_unique<datasets::IdxContent>(datasets::read_idx_content(path));
+  std::uint8_t* bytes = content->bytes.data();
+  if (content->bytes.empty()) return torch::empty(content->sizes, torch::kUInt8);
+  const std::vector<std::int64_t> sizes = content->sizes;
+  return torch::from_blob(
+      bytes, sizes, [own = std::shared_ptr(std::move(content))](void*) {}, torch::kUInt8);
+}
+
+LabelledImages fashion_mnist(Subset subset, const std::string& folder) {
+  const auto [images, labels] = read_fashion_mnist(subset, folder);
+  return {images.to(torch::kFloat32).div_(255), labels.to(torch::kInt64)};
+}
+
+ImageSet fashion_mnist_set(Subset subset, const std::string& folder,
+                           const ImageSetOptions& options) {
+  const auto [images, labels] = read_fashion_mnist(subset, folder);
+  return {images,
+          labels.to(torch::kInt64),
+          {"T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag",
+           "ankle boot"},
+          options};
+}
+
+Normalisation fashion_mnist_normalisation() { return {.mean = {0.2860}, .deviation = {0.3530}}; }
 
 }  // namespace lockstep
