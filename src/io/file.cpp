@@ -62,10 +62,14 @@ void File::close() {
 }
 
 void publish(const std::string& path, std::string_view content) {
+  publish(path, [&](File& file) { file.write(content); });
+}
+
+void publish(const std::string& path, const std::function<void(File&)>& write) {
   const std::string aside = path + ".new";
   try {
     File file(aside);
-    file.write(content);
+    write(file);
     file.sync();
     file.close();
     attempt(path, "rename to", [&] { return std::rename(aside.c_str(), path.c_str()); });

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,6 +53,9 @@ class File {
 /// removed. When only the last sync fails the new content is there, and may not survive a power
 /// cut.
 void publish(const std::string& path, std::string_view content);
+
+/// The same for content that `write` writes.
+void publish(const std::string& path, const std::function<void(File&)>& write);
 
 /// Makes the names in a folder durable: files created, renamed or removed in it.
 void sync_folder(const std::string& path);

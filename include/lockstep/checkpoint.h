@@ -1,0 +1,55 @@
+#pragma once
+
+// Checkpoints: a folder each, with the tensors as safetensors under the model's own names, and a
+// manifest with everything else. Saved on any number of devices, loaded on any other. The format is
+// in docs/checkpoints.md.
+
+#include <lockstep/manifest.h>
+#include <lockstep/state.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct Checkpoint {
+  Manifest manifest = {};  ///< its step and loss scale are those of the state
+  State state = {};
+};
+
+/// Writes a checkpoint aside and renames it to `path`: what is there is whole. Weights and buffers
+/// are spread over `weight_files` files. Returns the bytes written. Throws IoError.
+std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint,
+                              int weight_files = 1);
+
+/// Reads and verifies a checkpoint. Throws IoError, or CorruptFile with the file that was altered.
+Checkpoint load_checkpoint(const std::string& path);
+
+struct ListedCheckpoint {
+  std::string path;
+  Manifest manifest;
+};
+
+/// The checkpoints in a folder, ascending by step; `problems` gets a line for each folder that
+/// looks like one and has no readable manifest.
+std::vector<ListedCheckpoint> list_checkpoints(const std::string& folder,
+                                               std::vector<std::string>* problems = nullptr);
+
+/// The path of the checkpoint of a step in a folder.
+std::string checkpoint_path(const std::string& folder, std::int64_t step);
+
+struct FoundCheckpoint {
+  std::string path;
+  Checkpoint checkpoint;
+};
+
+/// The newest checkpoint in a folder that verifies; `problems` names those that did not.
+std::optional<FoundCheckpoint> load_newest(const std::string& folder,
+                                           std::vector<std::string>& problems);
+
+/// Tensors of one safetensors file, in the order of their names.
+std::vector<NamedTensor> load_tensors(const std::string& path);
+void save_tensors(const std::string& path, const std::vector<NamedTensor>& tensors);
+
+}  // namespace lockstep

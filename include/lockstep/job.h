@@ -1,0 +1,154 @@
+#pragma once
+
+// What a Trainer trains: a strategy with its input, its loss and what evaluates it.
+
+#include <lockstep/input_range.h>
+#include <lockstep/mirrored.h>
+#include <lockstep/observer.h>
+#include <lockstep/stream.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+/// The result of an evaluation, for people: numbers, pictures and texts by name.
+struct Summary {
+  std::map<std::string, double> metrics = {};
+  std::map<std::string, Image> images = {};
+  std::map<std::string, std::string> texts = {};
+};
+
+inline Summary summary(const Metrics& metrics) {
+  Summary result;
+  for (const auto& [name, mean] : metrics) result.metrics[name] = mean.value();
+  return result;
+}
+
+/// Called with the number of batches done and their total (0: unknown); false ends the evaluation.
+using Evaluating = std::function<bool(std::int64_t batches, std::int64_t total)>;
+
+class Job {
+ public:
+  virtual ~Job() = default;
+
+  /// One step on the next batch; nothing when the input has ended. After an exception the next
+  /// batch is still the same.
+  virtual std::optional<StepReport> step() = 0;
+
+  virtual Position position() const = 0;  ///< of the next batch
+  virtual void seek(const Position& position) = 0;
+  virtual std::int64_t steps_per_epoch() const = 0;  ///< 0: unknown
+
+  virtual std::vector<std::string> sets() const = 0;  ///< that can be evaluated
+  /// Nothing when `evaluating` ended it.
+  virtual std::optional<Summary> evaluate(std::size_t set, const Evaluating& evaluating) = 0;
+
+  virtual MirroredBase& towers() = 0;
+  virtual const torch::nn::Module& module() = 0;
+};
+
+/// A Job on Mirrored<Model>.
+template <class Model, class Batch>
+class MirroredJob : public Job {
+ public:
+  using LossFn = std::function<Loss(Model&, const Batch&)>;
+  using Input = std::unique_ptr<Stream<Batch>>;
+
+  /// `steps_per_epoch` serves to say how long a training will take; 0: unknown.
+  MirroredJob(std::unique_ptr<Mirrored<Model>> towers, Input input, LossFn loss,
+              std::int64_t steps_per_epoch = 0)
+      : towers_(std::move(towers)),
+        input_(std::move(input)),
+        loss_(std::move(loss)),
+        steps_per_epoch_(steps_per_epoch),
+        position_(input_->position()) {}
+
+  /// Adds a set to evaluate: `open()` is a stream of its batches, `size` their number (0: unknown).
+  /// `metric` is as for Mirrored::evaluate; `summarise` makes a Summary of what that returns.
+  template <class Metric, class Summarise = Summary (*)(const Metrics&)>
+  void add_set(std::string name, std::int64_t size, std::function<Input()> open, Metric metric,
+               Summarise summarise = summary) {
+    sets_.push_back({std::move(name), [=, this](const Evaluating& evaluating) {
+                       const Input batches = open();
+                       InputRange<Batch> range(*batches, [&, done = std::int64_t{0}]() mutable {
+                         return evaluating(done++, size);
+                       });
+                       const auto result = towers_->evaluate(range, metric);
+                       return range.stopped() ? std::nullopt : std::optional(summarise(result));
+                     }});
+  }
+
+  /// The next batch is staged before the step on this one: on accelerators it is copied meanwhile.
+  std::optional<StepReport> step() override {
+    const auto begin = std::chrono::steady_clock::now();
+    if (!staged_) stage_next();
+    if (!staged_) return std::nullopt;
+    Staged<Batch> batch = std::move(*staged_);
+    const Position next = input_->position();
+    stage_next();
+    const Seconds input = std::chrono::steady_clock::now() - begin;
+    try {
+      StepReport report = towers_->step(std::move(batch), loss_);
+      for (TowerReport& tower : report.towers) tower.input += input;
+      position_ = next;
+      return report;
+    } catch (...) {
+      seek(position_);
+      throw;
+    }
+  }
+
+  Position position() const override { return position_; }
+
+  void seek(const Position& position) override {
+    input_->seek(position);
+    staged_.reset();
+    position_ = position;
+  }
+
+  std::int64_t steps_per_epoch() const override { return steps_per_epoch_; }
+
+  std::vector<std::string> sets() const override {
+    std::vector<std::string> names;
+    for (const Set& set : sets_) names.push_back(set.name);
+    return names;
+  }
+
+  std::optional<Summary> evaluate(std::size_t set, const Evaluating& evaluating) override {
+    return sets_.at(set).evaluate(evaluating);
+  }
+
+  Mirrored<Model>& towers() override { return *towers_; }
+  const torch::nn::Module& module() override {
+    if constexpr (std::is_base_of_v<torch::nn::Module, Model>)
+      return towers_->model();
+    else
+      return *towers_->model();
+  }
+
+ private:
+  struct Set {
+    std::string name;
+    std::function<std::optional<Summary>(const Evaluating&)> evaluate;
+  };
+
+  void stage_next() {
+    staged_.reset();
+    if (auto batch = input_->next()) staged_ = towers_->stage(std::move(*batch));
+  }
+
+  std::unique_ptr<Mirrored<Model>> towers_;
+  Input input_;
+  LossFn loss_;
+  std::int64_t steps_per_epoch_;
+  Position position_;
+  std::optional<Staged<Batch>> staged_;
+  std::vector<Set> sets_;
+};
+
+}  // namespace lockstep

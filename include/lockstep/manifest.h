@@ -1,0 +1,43 @@
+#pragma once
+
+// The manifest of a checkpoint: what is in it, and the plain numbers a training goes on from. JSON;
+// docs/checkpoints.md has every field. There is no device count in it.
+
+#include <lockstep/progress.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+/// One file of a checkpoint.
+struct ManifestFile {
+  std::string name;   ///< in the checkpoint's folder
+  std::string holds;  ///< "weights", "slots" or "averages"
+  std::uint64_t bytes = 0;
+  std::string sha256;  ///< 64 hexadecimal digits, as sha256sum prints
+};
+
+struct Manifest {
+  std::int64_t updates = 0;  ///< steps that were applied
+  double loss_scale = 1;     ///< of float16
+  std::int64_t good_steps = 0;
+  TrainingProgress progress = {};
+  std::uint64_t seed = 0;
+  int shards = 0;
+  std::int64_t time = 0;                       ///< when it was written: seconds since 1970
+  std::map<std::string, double> metrics = {};  ///< of evaluations at this step: "test/accuracy"
+  std::string recipe = {};                     ///< TOML, when the program trained it
+  std::string lockstep_version = {};
+  std::string torch_version = {};
+  std::vector<ManifestFile> files = {};
+};
+
+std::string to_json(const Manifest& manifest);
+
+/// Throws CorruptFile with `path` and the field that is missing or not what it should be.
+Manifest parse_manifest(const std::string& path, const std::string& text);
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+#pragma once
+
+// How far a training has come, as plain numbers: with the State of the weights, all that a training
+// needs to go on as if it had never stopped.
+
+#include <lockstep/schedule.h>
+#include <lockstep/stream.h>
+
+#include <cstdint>
+#include <limits>
+
+namespace lockstep {
+
+/// Sums since the last report.
+struct Window {
+  std::int64_t steps = 0;
+  std::int64_t clipped = 0;  ///< steps whose gradient was clipped
+  double loss_sum = 0;
+  double weight = 0;
+  bool operator==(const Window&) const = default;
+};
+
+/// When something that is done now and then was last done.
+struct Mark {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  double seconds = 0;
+  bool operator==(const Mark&) const = default;
+};
+
+struct TrainingProgress {
+  std::int64_t step = 0;  ///< steps taken
+  std::int64_t rows = 0;  ///< trained on so far
+  double seconds = 0;     ///< spent in training, all sessions together
+  Position input = {};    ///< of the next batch
+  ScheduleState schedule = {};
+  Window window = {};
+  Mark evaluated = {};
+  Mark saved = {};
+  double best = std::numeric_limits<double>::quiet_NaN();  ///< of the goal's metric; NaN: none yet
+  std::int64_t best_step = 0;
+  std::int64_t stale = 0;  ///< evaluations since the best
+
+  std::int64_t epoch() const { return input.empty() ? 0 : input.front(); }
+};
+
+}  // namespace lockstep

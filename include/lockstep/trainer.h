@@ -1,0 +1,78 @@
+#pragma once
+
+// Trainer: takes steps until a limit, and meanwhile reports, evaluates and saves. Everything that
+// people watch is an Observer.
+
+#include <lockstep/observer.h>
+#include <lockstep/retention.h>
+#include <lockstep/schedule.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+class Job;
+struct Checkpoint;
+
+/// How often: whichever is due first counts; 0 means never.
+struct Every {
+  std::int64_t steps = 0;
+  std::int64_t epochs = 0;
+  Seconds seconds{};
+};
+
+/// When a training ends: at the first that is reached; 0 means no limit.
+struct Limits {
+  std::int64_t steps = 0;
+  std::int64_t epochs = 0;
+  Seconds seconds{};  ///< spent in training, all sessions together
+};
+
+/// By which metric checkpoints, and trainings, are compared.
+struct Goal {
+  std::string metric = {};  ///< "accuracy" of the first set, or "test/accuracy"; empty: no goal
+  bool higher_is_better = true;
+  std::int64_t patience = 0;  ///< early stopping: evaluations without a new best; 0: off
+};
+
+struct TrainerOptions {
+  Limits limits = {};
+  Schedule schedule = {};          ///< of the optimizer's learning rate
+  std::int64_t report_every = 50;  ///< steps
+  Every evaluate = {};             ///< and at the end, if there is a set to evaluate
+  bool averaged = false;           ///< evaluate the moving averages, not the weights
+  Goal goal = {};
+  std::string folder = {};  ///< for checkpoints; empty: none are saved
+  Every save = {};          ///< and at the end, and at a new best
+  Retention keep = {};
+  int weight_files = 1;     ///< weights are spread over so many files
+  std::string recipe = {};  ///< kept in checkpoints
+  std::function<bool()> stop =
+      nullptr;  ///< asked after every step and batch: true ends the training
+  std::function<Seconds()> clock = nullptr;  ///< the steady clock by default
+};
+
+/// Use from one thread. Throws what a step, the input or an evaluation throws; a checkpoint that
+/// cannot be written is told to the observers, and training goes on.
+class Trainer {
+ public:
+  Trainer(Job& job, TrainerOptions options, std::vector<Observer*> observers = {});
+  ~Trainer();
+
+  /// Takes over a checkpoint: weights, slots, input position and all numbers. Before run().
+  /// Throws ConfigError when it is of another model, optimizer or number of shards.
+  void resume(const Checkpoint& checkpoint);
+
+  /// Trains until a limit, the end of the input, early stopping, or `stop`; then saves. What runs
+  /// beside is done when it returns.
+  TrainingEnd run();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,184 @@
+#include <lockstep/checkpoint.h>
+#include <lockstep/error.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <numeric>
+
+#include "io/file.h"
+#include "io/new_folder.h"
+#include "io/sha256.h"
+#include "train/tensor_file.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kManifest = "manifest.json";
+constexpr const char* kPrefix = "step-";
+constexpr std::uint64_t kMostManifestBytes = std::uint64_t{64} << 20U;
+
+/// Tensors spread over n lists of about the same size: the largest first, each to the list that is
+/// shortest so far. There are at most as many lists as tensors, and at least one.
+std::vector<std::vector<NamedTensor>> spread(std::vector<NamedTensor> tensors, int n) {
+  std::ranges::stable_sort(
+      tensors, [](const auto& a, const auto& b) { return a.value.nbytes() > b.value.nbytes(); });
+  const auto count = std::clamp<std::size_t>(static_cast<std::size_t>(n), 1,
+                                             std::max<std::size_t>(tensors.size(), 1));
+  std::vector<std::vector<NamedTensor>> lists(count);
+  std::vector<std::uint64_t> bytes(count, 0);
+  for (NamedTensor& tensor : tensors) {
+    const auto shortest = static_cast<std::size_t>(std::ranges::min_element(bytes) - bytes.begin());
+    bytes[shortest] += tensor.value.nbytes();
+    lists[shortest].push_back(std::move(tensor));
+  }
+  return lists;
+}
+
+/// "weights.safetensors", or "weights-00001-of-00004.safetensors".
+std::string file_name(const std::string& holds, std::size_t i, std::size_t count) {
+  if (count == 1) return holds + ".safetensors";
+  char number[32];
+  std::snprintf(number, sizeof number, "-%05zu-of-%05zu", i + 1, count);
+  return holds + number + ".safetensors";
+}
+
+/// Writes one kind of tensors into `folder` and adds the files to the manifest.
+void write_kind(const std::string& folder, const std::string& holds,
+                const std::vector<NamedTensor>& tensors, int files, Manifest& manifest) {
+  const auto lists = spread(tensors, files);
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    const std::string name = file_name(holds, i, lists.size());
+    io::File file(folder + "/" + name);
+    const train::WrittenFile written = train::write_tensors(file, lists[i]);
+    file.close();
+    manifest.files.push_back({name, holds, written.bytes, written.sha256});
+  }
+}
+
+std::vector<NamedTensor> joined(const std::vector<NamedTensor>& a,
+                                const std::vector<NamedTensor>& b) {
+  std::vector<NamedTensor> all = a;
+  all.insert(all.end(), b.begin(), b.end());
+  return all;
+}
+
+/// Moves what is in the way aside, so that a crash leaves the one or the other.
+void make_way(const std::string& path) {
+  if (!fs::exists(path)) return;
+  std::error_code error;
+  fs::remove_all(path + ".old", error);
+  fs::rename(path, path + ".old", error);
+  if (error) throw IoError(path, "move aside", error.value());
+}
+
+void verify(const std::string& folder, const ManifestFile& file) {
+  const std::string path = folder + "/" + file.name;
+  std::error_code error;
+  const auto bytes = fs::file_size(path, error);
+  if (error) throw IoError(path, "examine", error.value());
+  if (bytes != file.bytes)
+    throw CorruptFile(path, std::min<std::uint64_t>(bytes, file.bytes),
+                      std::to_string(file.bytes) + " bytes, as its manifest says; it has " +
+                          std::to_string(bytes));
+  if (io::sha256_of_file(path) != file.sha256)
+    throw CorruptFile(path, 0, "the SHA-256 of its manifest; the file was altered");
+}
+
+Manifest read_manifest(const std::string& folder) {
+  const std::string path = folder + "/" + kManifest;
+  return parse_manifest(path, io::read_file(path, kMostManifestBytes));
+}
+
+}  // namespace
+
+std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint,
+                              int weight_files) {
+  const State& state = checkpoint.state;
+  io::NewFolder folder(path);
+  Manifest manifest = checkpoint.manifest;
+  manifest.updates = state.updates;
+  manifest.loss_scale = state.loss_scale;
+  manifest.good_steps = state.good_steps;
+  manifest.progress.step = state.steps;
+  manifest.lockstep_version = LOCKSTEP_VERSION;
+  manifest.torch_version = TORCH_VERSION;
+  manifest.files.clear();
+  write_kind(folder.path(), "weights", joined(state.parameters, state.buffers), weight_files,
+             manifest);
+  if (!state.slots.empty()) write_kind(folder.path(), "slots", state.slots, 1, manifest);
+  if (!state.averages.empty()) write_kind(folder.path(), "averages", state.averages, 1, manifest);
+  const std::string json = to_json(manifest);
+  io::File file(folder.path() + "/" + kManifest);
+  file.write(json);
+  file.close();
+  make_way(path);
+  folder.commit();
+  std::error_code ignored;
+  fs::remove_all(path + ".old", ignored);
+  return std::accumulate(manifest.files.begin(), manifest.files.end(), std::uint64_t{json.size()},
+                         [](std::uint64_t sum, const ManifestFile& f) { return sum + f.bytes; });
+}
+
+Checkpoint load_checkpoint(const std::string& path) {
+  Checkpoint checkpoint{.manifest = read_manifest(path)};
+  const Manifest& manifest = checkpoint.manifest;
+  State& state = checkpoint.state;
+  state.steps = manifest.progress.step;
+  state.updates = manifest.updates;
+  state.loss_scale = manifest.loss_scale;
+  state.good_steps = manifest.good_steps;
+  std::map<std::string, std::vector<NamedTensor>*> lists = {
+      {"weights", &state.parameters}, {"slots", &state.slots}, {"averages", &state.averages}};
+  for (const ManifestFile& file : manifest.files) {
+    verify(path, file);
+    for (NamedTensor& tensor : load_tensors(path + "/" + file.name))
+      lists.at(file.holds)->push_back(std::move(tensor));
+  }
+  state.buffers = state.parameters;  // one file has both: a model takes each by its name
+  return checkpoint;
+}
+
+std::string checkpoint_path(const std::string& folder, std::int64_t step) {
+  char name[32];
+  std::snprintf(name, sizeof name, "%s%09lld", kPrefix, static_cast<long long>(step));
+  return folder + "/" + name;
+}
+
+std::vector<ListedCheckpoint> list_checkpoints(const std::string& folder,
+                                               std::vector<std::string>* problems) {
+  std::vector<ListedCheckpoint> listed;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(kPrefix) || name.find('.') != std::string::npos) continue;
+    try {
+      listed.push_back({entry.path(), read_manifest(entry.path())});
+    } catch (const std::exception& problem) {
+      if (problems) problems->emplace_back(problem.what());
+    }
+  }
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw IoError(folder, "list", error.value());
+  std::ranges::sort(listed, {}, [](const auto& found) { return found.manifest.progress.step; });
+  return listed;
+}
+
+std::optional<FoundCheckpoint> load_newest(const std::string& folder,
+                                           std::vector<std::string>& problems) {
+  auto listed = list_checkpoints(folder, &problems);
+  for (auto found = listed.rbegin(); found != listed.rend(); ++found) try {
+      return FoundCheckpoint{found->path, load_checkpoint(found->path)};
+    } catch (const IoError& problem) {
+      problems.emplace_back(problem.what());
+    } catch (const CorruptFile& problem) {
+      problems.emplace_back(problem.what());
+    }
+  return std::nullopt;
+}
+
+}  // namespace lockstep

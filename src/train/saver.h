@@ -1,0 +1,51 @@
+#pragma once
+
+// Saves checkpoints beside the training.
+
+#include <lockstep/checkpoint.h>
+#include <lockstep/trainer.h>
+
+#include <future>
+#include <string>
+#include <vector>
+
+namespace lockstep::train {
+
+struct SaverOptions {
+  std::string folder;
+  Retention keep = {};
+  int weight_files = 1;
+  std::string metric = {};  ///< of manifests, by which the best are kept: "test/accuracy"
+  bool higher_is_better = true;
+};
+
+/// Use from one thread. At most one checkpoint is being written at a time.
+class Saver {
+ public:
+  explicit Saver(SaverOptions options) : options_(std::move(options)) {}
+
+  void set_metric(const std::string& metric) { options_.metric = metric; }
+
+  bool busy() const;
+
+  /// Writes a checkpoint, then removes those that need not stay. Waits for the one before.
+  void start(Checkpoint checkpoint, Seconds stood_still);
+
+  /// Reports of what has ended since the last call; waits for what is being written if asked to.
+  std::vector<SaveReport> ended(bool wait);
+
+  /// Would a checkpoint with this value be among the best that are kept?
+  bool among_best(double value) const;
+
+ private:
+  static double score(const SaverOptions& options, const Manifest& manifest);
+  static SaveReport write(const SaverOptions& options, const Checkpoint& checkpoint,
+                          Seconds stood_still);
+  static std::vector<std::string> remove_old(const SaverOptions& options);
+
+  SaverOptions options_;
+  std::vector<SaveReport> reports_;
+  std::future<SaveReport> writing_;  ///< last: its destructor waits
+};
+
+}  // namespace lockstep::train

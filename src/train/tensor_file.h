@@ -1,0 +1,21 @@
+#pragma once
+
+#include <lockstep/state.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/file.h"
+
+namespace lockstep::train {
+
+struct WrittenFile {
+  std::uint64_t bytes = 0;
+  std::string sha256;
+};
+
+/// Writes tensors as safetensors to a new file.
+WrittenFile write_tensors(io::File& file, const std::vector<NamedTensor>& tensors);
+
+}  // namespace lockstep::train

@@ -1,0 +1,230 @@
+#include <lockstep/checkpoint.h>
+#include <lockstep/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "train/trainer_impl.h"
+
+namespace lockstep {
+
+Trainer::Trainer(Job& job, TrainerOptions options, std::vector<Observer*> observers)
+    : impl_(std::make_unique<Impl>(job, std::move(options), std::move(observers))) {}
+Trainer::~Trainer() = default;
+void Trainer::resume(const Checkpoint& checkpoint) { impl_->resume(checkpoint); }
+TrainingEnd Trainer::run() { return impl_->run(); }
+
+Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> observers)
+    : job_(job),
+      options_(std::move(options)),
+      observers_(std::move(observers)),
+      base_rate_(learning_rate(job.towers().options().optimizer)) {
+  check_schedule(options_.schedule);
+  if (options_.report_every < 1) throw ConfigError("report_every must be at least 1 step.");
+  if (!options_.clock)
+    options_.clock = [] { return Seconds(std::chrono::steady_clock::now().time_since_epoch()); };
+  if (options_.averaged && !job.towers().options().moving_average)
+    throw ConfigError("averaged weights are to be evaluated, but there is no moving average.");
+  if (options_.folder.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(options_.folder, error);
+  if (error) throw IoError(options_.folder, "make the folder", error.value());
+  lock_.emplace(options_.folder);
+  saver_.emplace(train::SaverOptions{.folder = options_.folder,
+                                     .keep = options_.keep,
+                                     .weight_files = options_.weight_files,
+                                     .metric = goal_key(),
+                                     .higher_is_better = options_.goal.higher_is_better});
+}
+
+void Trainer::Impl::resume(const Checkpoint& checkpoint) {
+  const Manifest& manifest = checkpoint.manifest;
+  const int shards = job_.towers().options().shards;
+  if (manifest.shards != shards)
+    throw ConfigError("the checkpoint is of a training in " + std::to_string(manifest.shards) +
+                      " shards, this one is in " + std::to_string(shards) +
+                      ": give it the same number.");
+  job_.towers().load(checkpoint.state);
+  job_.seek(manifest.progress.input);
+  progress_ = manifest.progress;
+  metrics_ = manifest.metrics;
+  metrics_step_ = progress_.step;
+  saved_step_ = progress_.step;
+}
+
+TrainingEnd Trainer::Impl::run() {
+  clock_ = now();
+  session_begin_ = progress_.step;
+  progress_.input = job_.position();
+  tell(&Observer::started, TrainingStart{.model = job_.module(),
+                                         .progress = progress_,
+                                         .devices = device_names(),
+                                         .plan = plan()});
+  for (;;) {
+    if (progress_.window.steps >= options_.report_every) report();
+    if (due(options_.evaluate, progress_.evaluated)) evaluate();
+    if (save_due()) save();
+    if (const auto ending = why_end()) return end(*ending);
+    if (!step()) return end(Ending::input_ended);
+  }
+}
+
+/// One step at the schedule's rate. False when the input has ended.
+bool Trainer::Impl::step() {
+  const double factor = rate_factor(options_.schedule, progress_.step, progress_.schedule);
+  job_.towers().set_learning_rate(base_rate_ * factor);
+  const Seconds begin = now();
+  const auto report = job_.step();
+  if (!report) return false;
+  window_.add(*report, now() - begin);
+  ++progress_.step;
+  progress_.rows += static_cast<std::int64_t>(train::rows_of(*report));
+  progress_.input = job_.position();
+  ++progress_.window.steps;
+  progress_.window.clipped += report->clipped ? 1 : 0;
+  if (report->applied) {
+    progress_.window.loss_sum += report->loss * report->weight;
+    progress_.window.weight += report->weight;
+  }
+  count_time();
+  tell(&Observer::stepped, *report, progress_);
+  return true;
+}
+
+TrainingReport Trainer::Impl::made_report() const {
+  const Window& window = progress_.window;
+  TrainingReport report{.progress = progress_,
+                        .loss = window.loss_sum / window.weight,
+                        .learning_rate = learning_rate(job_.towers().options().optimizer),
+                        .clip_rate = static_cast<double>(window.clipped) /
+                                     static_cast<double>(std::max<std::int64_t>(window.steps, 1))};
+  window_.fill(report);
+  estimate(report);
+  return report;
+}
+
+/// Tells of the steps since the last report, and begins anew.
+void Trainer::Impl::report() {
+  const TrainingReport made = made_report();
+  if (progress_.window.weight > 0) note_loss(options_.schedule, progress_.schedule, made.loss);
+  progress_.window = {};
+  window_.clear();
+  tell(&Observer::reported, made);
+}
+
+void Trainer::Impl::evaluate() {
+  bool complete = true;
+  const auto all_sets = [&] {
+    for (std::size_t i = 0; complete && i < job_.sets().size(); ++i) complete = evaluate_set(i);
+  };
+  if (options_.averaged)
+    job_.towers().with_averaged_weights(all_sets);
+  else
+    all_sets();
+  count_time();
+  if (complete) progress_.evaluated = mark();
+}
+
+/// False when it was stopped.
+bool Trainer::Impl::evaluate_set(std::size_t i) {
+  const std::string set = job_.sets()[i];
+  const Seconds begin = now();
+  auto result = job_.evaluate(i, [&](std::int64_t batches, std::int64_t total) {
+    tell(&Observer::evaluating, set, batches, total);
+    return !stopping();
+  });
+  if (!result) return false;
+  if (metrics_step_ != progress_.step) metrics_.clear();
+  metrics_step_ = progress_.step;
+  for (const auto& [name, value] : result->metrics) metrics_[set + "/" + name] = value;
+  const bool best = goal_key().starts_with(set + "/") && judge();
+  tell(&Observer::evaluated, Evaluation{.set = set,
+                                        .step = progress_.step,
+                                        .averaged = options_.averaged,
+                                        .best = best,
+                                        .took = now() - begin,
+                                        .metrics = std::move(result->metrics),
+                                        .images = std::move(result->images),
+                                        .texts = std::move(result->texts)});
+  return true;
+}
+
+/// Is the goal's metric better than ever before? Keeps count for early stopping.
+bool Trainer::Impl::judge() {
+  const auto found = metrics_.find(goal_key());
+  if (found == metrics_.end()) {
+    std::string known;
+    for (const auto& [name, value] : metrics_) known += (known.empty() ? "" : ", ") + name;
+    throw ConfigError("there is no metric '" + goal_key() + "' to judge by; there are: " + known);
+  }
+  const double value = found->second;
+  save_now_ = saver_ && saver_->among_best(value);
+  const bool best =
+      !std::isnan(value) &&
+      (std::isnan(progress_.best) ||
+       (options_.goal.higher_is_better ? value > progress_.best : value < progress_.best));
+  if (!best) {
+    ++progress_.stale;
+    return false;
+  }
+  progress_.best = value;
+  progress_.best_step = progress_.step;
+  progress_.stale = 0;
+  return true;
+}
+
+bool Trainer::Impl::save_due() {
+  if (!saver_) return false;
+  tell_of_saves(/*wait=*/false);
+  if (progress_.step == saved_step_) return false;
+  return save_now_ || (due(options_.save, progress_.saved) && !saver_->busy());
+}
+
+/// Copies the state; the rest happens beside the training.
+void Trainer::Impl::save() {
+  const Seconds begin = now();
+  save_now_ = false;
+  saved_step_ = progress_.step;
+  progress_.saved = mark();
+  Checkpoint checkpoint{manifest(), job_.towers().state()};
+  saver_->start(std::move(checkpoint), now() - begin);
+  count_time();
+}
+
+void Trainer::Impl::tell_of_saves(bool wait) {
+  for (const SaveReport& report : saver_->ended(wait)) {
+    save_error_ = report.error;
+    if (report.error.empty()) saved_ = report.path;
+    tell(&Observer::saved, report);
+  }
+}
+
+std::optional<Ending> Trainer::Impl::why_end() const {
+  if (stopping()) return Ending::stopped;
+  const Limits& limits = options_.limits;
+  if (limits.steps > 0 && progress_.step >= limits.steps) return Ending::done;
+  if (limits.epochs > 0 && progress_.epoch() >= limits.epochs) return Ending::done;
+  if (limits.seconds > Seconds(0) && progress_.seconds >= limits.seconds.count())
+    return Ending::done;
+  if (options_.goal.patience > 0 && progress_.stale >= options_.goal.patience)
+    return Ending::early_stop;
+  return std::nullopt;
+}
+
+TrainingEnd Trainer::Impl::end(Ending ending) {
+  // The window stays: a training that goes on from here reports as if it had not stopped.
+  if (progress_.window.steps > 0 && ending != Ending::stopped)
+    tell(&Observer::reported, made_report());
+  if (ending != Ending::stopped && progress_.evaluated.step != progress_.step) evaluate();
+  if (saver_) {
+    if (progress_.step != saved_step_) save();
+    tell_of_saves(/*wait=*/true);
+  }
+  if (stopping()) ending = Ending::stopped;
+  const TrainingEnd result{ending, progress_, saved_, save_error_};
+  tell(&Observer::ended, result);
+  return result;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <lockstep/job.h>
+#include <lockstep/trainer.h>
+
+#include "io/folder_lock.h"
+#include "train/report_window.h"
+#include "train/saver.h"
+
+namespace lockstep {
+
+class Trainer::Impl {
+ public:
+  Impl(Job& job, TrainerOptions options, std::vector<Observer*> observers);
+
+  void resume(const Checkpoint& checkpoint);
+  TrainingEnd run();
+
+ private:
+  // The parts of the loop, in trainer.cpp.
+  bool step();
+  void report();
+  TrainingReport made_report() const;
+  void evaluate();
+  bool evaluate_set(std::size_t i);
+  bool judge();
+  bool save_due();
+  void save();
+  void tell_of_saves(bool wait);
+  std::optional<Ending> why_end() const;
+  TrainingEnd end(Ending ending);
+  bool stopping() const { return options_.stop && options_.stop(); }
+
+  // When and how long, in trainer_plan.cpp.
+  Seconds now() const { return options_.clock(); }
+  void count_time();
+  Mark mark() const;
+  bool due(const Every& every, const Mark& last) const;
+  std::string goal_key() const;
+  std::int64_t step_limit() const;
+  void estimate(TrainingReport& report) const;
+  std::vector<std::string> plan() const;
+  std::vector<std::string> device_names() const;
+  Manifest manifest() const;
+
+  template <class Call, class... Args>
+  void tell(Call call, const Args&... args) {
+    for (Observer* observer : observers_) (observer->*call)(args...);
+  }
+
+  Job& job_;
+  TrainerOptions options_;
+  const std::vector<Observer*> observers_;
+  const double base_rate_;
+  std::optional<io::FolderLock> lock_;
+  std::optional<train::Saver> saver_;
+
+  TrainingProgress progress_;
+  train::ReportWindow window_;
+  std::int64_t session_begin_ = 0;         ///< step at which this session began
+  Seconds session_{};                      ///< how long it is
+  Seconds clock_{};                        ///< until when time was counted
+  std::map<std::string, double> metrics_;  ///< "test/accuracy", of the evaluation at metrics_step_
+  std::int64_t metrics_step_ = -1;
+  bool save_now_ = false;  ///< the last evaluation is to be kept
+  std::string saved_;
+  std::int64_t saved_step_ = -1;  ///< of the last checkpoint of this session
+  std::string save_error_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+
+#include "train/trainer_impl.h"
+
+// The trainer's arithmetic of when and how long.
+
+namespace lockstep {
+namespace {
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+/// "every 100 steps, 1 epochs or 600 s", or nothing.
+std::string describe(const Every& every) {
+  std::vector<std::string> parts;
+  if (every.steps > 0) parts.push_back(std::to_string(every.steps) + " steps");
+  if (every.epochs > 0)
+    parts.push_back(every.epochs == 1 ? "epoch" : std::to_string(every.epochs) + " epochs");
+  if (every.seconds > Seconds(0)) parts.push_back(number(every.seconds.count()) + " s");
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "every " : " or ") + part;
+  return text;
+}
+
+bool crossed(std::int64_t every, std::int64_t last, std::int64_t now) {
+  return every > 0 && now / every > last / every;
+}
+
+}  // namespace
+
+void Trainer::Impl::count_time() {
+  const Seconds time = now();
+  progress_.seconds += (time - clock_).count();
+  session_ += time - clock_;
+  clock_ = time;
+}
+
+Mark Trainer::Impl::mark() const {
+  return {.step = progress_.step, .epoch = progress_.epoch(), .seconds = progress_.seconds};
+}
+
+bool Trainer::Impl::due(const Every& every, const Mark& last) const {
+  return crossed(every.steps, last.step, progress_.step) ||
+         crossed(every.epochs, last.epoch, progress_.epoch()) ||
+         (every.seconds > Seconds(0) && progress_.seconds - last.seconds >= every.seconds.count());
+}
+
+/// "test/accuracy" for "accuracy"; empty without a goal.
+std::string Trainer::Impl::goal_key() const {
+  const std::string& metric = options_.goal.metric;
+  const auto sets = job_.sets();
+  if (metric.empty() || sets.empty() || metric.find('/') != std::string::npos) return metric;
+  return sets.front() + "/" + metric;
+}
+
+/// Steps at which the training ends, as far as steps and epochs tell; 0: unknown.
+std::int64_t Trainer::Impl::step_limit() const {
+  const std::int64_t by_epochs = options_.limits.epochs * job_.steps_per_epoch();
+  if (options_.limits.steps == 0 || by_epochs == 0)
+    return std::max(options_.limits.steps, by_epochs);
+  return std::min(options_.limits.steps, by_epochs);
+}
+
+void Trainer::Impl::estimate(TrainingReport& report) const {
+  const auto limit = static_cast<double>(step_limit());
+  const auto step = static_cast<double>(progress_.step);
+  const auto taken = static_cast<double>(progress_.step - session_begin_);
+  if (limit > 0) {
+    report.done = step / limit;
+    if (taken > 0) report.left = session_ / taken * (limit - step);
+  }
+  if (const Seconds most = options_.limits.seconds; most > Seconds(0)) {
+    const double part = progress_.seconds / most.count();
+    if (part > report.done || limit == 0) {
+      report.done = part;
+      report.left = most - Seconds(progress_.seconds);
+    }
+  }
+  report.done = std::clamp(report.done, 0.0, 1.0);
+  report.left = std::max(report.left, Seconds(0));
+}
+
+std::vector<std::string> Trainer::Impl::plan() const {
+  std::vector<std::string> lines;
+  std::string limits;
+  const auto limit = [&](const std::string& text) {
+    limits += (limits.empty() ? "" : " or ") + text;
+  };
+  if (options_.limits.steps > 0) limit(std::to_string(options_.limits.steps) + " steps");
+  if (options_.limits.epochs > 0)
+    limit(std::to_string(options_.limits.epochs) +
+          (options_.limits.epochs == 1 ? " epoch" : " epochs"));
+  if (options_.limits.seconds > Seconds(0))
+    limit(number(options_.limits.seconds.count()) + " seconds");
+  lines.push_back("trains " + (limits.empty() ? "until it is stopped" : "for " + limits));
+  if (!job_.sets().empty()) {
+    const std::string cadence = describe(options_.evaluate);
+    lines.push_back("evaluates " + (cadence.empty() ? "" : cadence + " and ") + "at the end" +
+                    (options_.averaged ? ", with averaged weights" : ""));
+  }
+  if (options_.goal.patience > 0)
+    lines.push_back("stops early after " + std::to_string(options_.goal.patience) +
+                    " evaluations without a better " + options_.goal.metric);
+  if (saver_) {
+    const std::string cadence = describe(options_.save);
+    lines.push_back("saves " + (cadence.empty() ? "" : cadence + ", ") +
+                    "at a best evaluation and " + "at the end; keeps " +
+                    lockstep::describe(options_.keep));
+  }
+  return lines;
+}
+
+std::vector<std::string> Trainer::Impl::device_names() const {
+  std::vector<std::string> names;
+  for (const Device& device : job_.towers().options().devices) names.push_back(device.name());
+  return names;
+}
+
+Manifest Trainer::Impl::manifest() const {
+  const MirroredOptions& options = job_.towers().options();
+  Manifest manifest{.progress = progress_,
+                    .seed = options.seed,
+                    .shards = options.shards,
+                    .time = static_cast<std::int64_t>(std::time(nullptr)),
+                    .recipe = options_.recipe};
+  if (metrics_step_ == progress_.step) manifest.metrics = metrics_;
+  return manifest;
+}
+
+}  // namespace lockstep
