@@ -1,16 +1,12 @@
-#include <fcntl.h>
-#include <lockstep/error.h>
 #include <lockstep/trace.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
+
+#include "io/file.h"
 
 namespace lockstep {
 namespace {
@@ -23,56 +19,6 @@ double microseconds(Seconds time) { return time.count() * 1e6; }
 Json naming(const char* what, int process, int thread, const std::string& name) {
   return {
       {"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
-}
-
-/// Calls `action`, a system call, and throws IoError if it fails.
-template <class Action>
-auto attempt(const std::string& path, const char* what, const Action& action) {
-  const auto result = action();
-  if (result < 0) throw IoError(path, what, errno);
-  return result;
-}
-
-class File {
- public:
-  File(const std::string& path, int flags)
-      : path_(path),
-        handle_(attempt(path, "open", [&] { return ::open(path.c_str(), flags, 0644); })) {}
-  ~File() { ::close(handle_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  void write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const auto written =
-          attempt(path_, "write", [&] { return ::write(handle_, bytes.data(), bytes.size()); });
-      bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-  }
-
-  void sync() {
-    attempt(path_, "sync", [&] { return ::fsync(handle_); });
-  }
-
- private:
-  const std::string path_;
-  const int handle_;
-};
-
-/// Writes aside, syncs, renames, syncs the folder: under `path` is the old file or the whole new.
-void publish(const std::string& path, const std::string& content) {
-  const std::string aside = path + ".new";
-  try {
-    File file(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
-    file.write(content);
-    file.sync();
-    attempt(path, "rename to", [&] { return std::rename(aside.c_str(), path.c_str()); });
-  } catch (const IoError&) {
-    ::unlink(aside.c_str());
-    throw;
-  }
-  const std::string folder = std::filesystem::path(path).parent_path();
-  File(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC).sync();
 }
 
 }  // namespace
@@ -119,6 +65,6 @@ std::string Trace::json() const {
   return result.dump(1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
-void Trace::write(const std::string& path) const { publish(path, json()); }
+void Trace::write(const std::string& path) const { io::publish(path, json()); }
 
 }  // namespace lockstep

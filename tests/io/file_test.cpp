@@ -6,6 +6,7 @@
 #include <lockstep/error.h>
 
 #include <cerrno>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -156,6 +157,19 @@ TEST(Publish, AProcessThatDiesAtAnyCallLeavesTheOldFileOrTheWholeNew) {
   EXPECT_EQ(code, 0);  // what the earlier ones left aside is not in the way
   EXPECT_EQ(runs, 10);
   EXPECT_EQ(content(path), large('n'));
+  EXPECT_FALSE(fs::exists(path + ".new"));
+}
+
+TEST(Publish, AWriterThatThrowsLeavesTheOldFile) {
+  const TempFolder folder;
+  const std::string path = folder / "file";
+  publish(path, [](File& file) { file.write("old"); });
+  const auto half = [](File& file) {
+    file.write("ne");
+    throw std::runtime_error("half way");
+  };
+  EXPECT_THROW(publish(path, half), std::runtime_error);
+  EXPECT_EQ(content(path), "old");
   EXPECT_FALSE(fs::exists(path + ".new"));
 }
 
