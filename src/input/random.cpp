@@ -19,8 +19,14 @@ std::uint64_t with(std::uint64_t key, std::int64_t number) {
   return mixed(mixed(key + kGolden) ^ (static_cast<std::uint64_t>(number) * kGolden));
 }
 
-/// A random number below `n`, which is less than 2^32; the bias of n / 2^32 does no harm here.
-std::uint64_t scaled(std::uint64_t bits, std::uint64_t n) { return ((bits >> 32U) * n) >> 32U; }
+/// A round of a Feistel network: moves `x` around in 0 to n - 1 by what `y` says. n, y < 2^32; the
+/// bias of n / 2^32 does no harm here.
+std::uint64_t moved(std::uint64_t x, std::uint64_t n, std::uint64_t y, std::uint64_t key,
+                    std::uint64_t round) {
+  const std::uint64_t bits = mixed(key + (round << 32U | y) * kGolden);
+  const std::uint64_t result = x + (((bits >> 32U) * n) >> 32U);
+  return result < n ? result : result - n;
+}
 
 }  // namespace
 
@@ -49,7 +55,7 @@ std::uint64_t combined_seed(std::uint64_t seed, std::span<const std::int64_t> nu
 
 std::int64_t permuted(std::int64_t i, std::int64_t n, std::uint64_t seed, std::int64_t epoch) {
   check(0 <= i && i < n, "permuted: i must be from 0 to n - 1");
-  constexpr int kRounds = 6;
+  constexpr std::uint64_t kRounds = 12;
   const std::uint64_t key = with(with(seed, 2), epoch);
   // A grid of sides a and b with a * b just above n: hardly ever a second walk.
   auto a = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(n)));
@@ -58,15 +64,9 @@ std::int64_t permuted(std::int64_t i, std::int64_t n, std::uint64_t seed, std::i
   auto place = static_cast<std::uint64_t>(i);
   do {
     std::uint64_t left = place / b, right = place % b;
-    for (int round = 0; round < kRounds; ++round) {
-      left = (left +
-              scaled(with(key + 2 * static_cast<unsigned>(round), static_cast<std::int64_t>(right)),
-                     a)) %
-             a;
-      right = (right + scaled(with(key + 2 * static_cast<unsigned>(round) + 1,
-                                   static_cast<std::int64_t>(left)),
-                              b)) %
-              b;
+    for (std::uint64_t round = 0; round < kRounds; round += 2) {
+      left = moved(left, a, right, key, round);
+      right = moved(right, b, left, key, round + 1);
     }
     place = left * b + right;
   } while (place >= static_cast<std::uint64_t>(n));

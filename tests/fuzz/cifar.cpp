@@ -1,0 +1,27 @@
+// The first byte is the number of rows, the rest is a CIFAR file: exactly those rows, or
+// CorruptFile with an offset inside the file.
+
+#include <lockstep/error.h>
+
+#include <cstdlib>
+
+#include "datasets/cifar_reader.h"
+#include "temporary_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  namespace datasets = lockstep::datasets;
+  if (size == 0) return 0;
+  const TemporaryFile file(data + 1, size - 1);
+  const std::size_t rows = data[0];
+  datasets::CifarRows content;
+  try {
+    datasets::append_cifar_file(file.path(), data[0], content);
+    if (content.labels.size() != rows || size - 1 != rows * 3073) std::abort();
+    for (const std::uint8_t label : content.labels)
+      if (label >= datasets::kCifarClasses) std::abort();
+  } catch (const lockstep::CorruptFile& error) {
+    if (error.offset > size - 1 || !content.labels.empty()) std::abort();
+  }
+  if (content.pixels.size() != content.labels.size() * datasets::kCifarPixels) std::abort();
+  return 0;
+}
