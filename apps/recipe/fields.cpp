@@ -3,6 +3,8 @@
 namespace lockstep::apps {
 namespace {
 
+constexpr int kMany = 1'000'000;
+
 Range at_least(double low) { return {.low = low}; }
 Range above(double low) { return {.low = low, .without_low = true}; }
 Range from_to(double low, double high) { return {.low = low, .high = high}; }
@@ -72,12 +74,12 @@ void add_constants(Section& section, OptimizerRecipe& own) {
   section.add("beta2", own.beta2, "of adam and adamw: decay of the mean square",
               from_to_below(0, 1));
   section.add("epsilon", own.epsilon,
-              "of all but sgd and momentum: keeps the divisor away from 0 (PyTorch has 1e-8, and "
-              "1e-10 for adagrad; TensorFlow's RMSprop 1e-10)",
+              "of all but sgd and momentum: keeps the divisor away from 0; PyTorch has 1e-8, and "
+              "1e-10 for adagrad, TensorFlow's RMSprop 1e-10",
               above(0));
   section.add("decay", own.decay,
-              "of rmsprop and tensorflow_rmsprop: decay of the mean square (PyTorch has 0.99, "
-              "TensorFlow 0.9)",
+              "of rmsprop and tensorflow_rmsprop: decay of the mean square; PyTorch has 0.99, "
+              "TensorFlow 0.9",
               from_to_below(0, 1));
 }
 
@@ -132,7 +134,7 @@ Section schedule(ScheduleRecipe& own) {
   section.add("floor", own.floor, "of cosine: the factor at its end", from_to(0, 1));
   section.add("patience", own.patience,
               "of plateau: reports without a better training loss before the factor is applied",
-              at_least(1));
+              from_to(1, kMany));
   section.add("factor", own.factor, "of plateau: what the learning rate is multiplied by",
               Range{.low = 0, .high = 1, .without_low = true, .without_high = true});
   return section;
@@ -150,30 +152,36 @@ Section train(TrainRecipe& own) {
 
 Section evaluate(EvaluateRecipe& own) {
   Section section{"evaluate", "When it is tested. It is at the end in any case.", {}};
-  section.add("every_steps", own.every_steps, "0: not by steps", at_least(0));
-  section.add("every_seconds", own.every_seconds, "0: not by time", at_least(0));
-  section.add("every_epochs", own.every_epochs, "0: not by epochs", at_least(0));
+  section.add("every_steps", own.every_steps,
+              "steps from one evaluation to the next; 0: not by steps", at_least(0));
+  section.add("every_seconds", own.every_seconds,
+              "seconds from one evaluation to the next; 0: not by time", at_least(0));
+  section.add("every_epochs", own.every_epochs,
+              "epochs from one evaluation to the next; 0: not by epochs", at_least(0));
   section.add("averaged", own.averaged,
               "test the moving average of the weights (optimizer.average) in their place");
   section.add_choice("metric", own.metric, {{Metric::accuracy, "accuracy"}, {Metric::loss, "loss"}},
                      "what decides which weights are best");
   section.add_choice("better", own.better, {{Better::higher, "higher"}, {Better::lower, "lower"}},
-                     "which values of the metric are better");
+                     "which values of the metric are better: higher for accuracy, lower for loss");
   section.add("stop_after", own.stop_after,
               "end the training after so many evaluations in a row without a better one; 0: never",
-              at_least(0));
+              from_to(0, kMany));
   return section;
 }
 
 Section save(SaveRecipe& own) {
   Section section{"save", "Checkpoints: when they are written and which are kept.", {}};
-  section.add("every_steps", own.every_steps, "0: not by steps", at_least(0));
-  section.add("every_seconds", own.every_seconds, "0: not by time", at_least(0));
-  section.add("keep_last", own.keep_last, "the newest so many", at_least(1));
-  section.add("keep_every_hours", own.keep_every_hours, "and one in so many hours; 0: none",
-              at_least(0));
-  section.add("keep_best", own.keep_best, "and the best so many by evaluate.metric; 0: none",
-              at_least(0));
+  section.add("every_steps", own.every_steps,
+              "steps from one checkpoint to the next; 0: not by steps", at_least(0));
+  section.add("every_seconds", own.every_seconds,
+              "seconds from one checkpoint to the next; 0: not by time", at_least(0));
+  section.add("keep_last", own.keep_last, "how many of the newest are kept", from_to(1, kMany));
+  section.add("keep_every_hours", own.keep_every_hours,
+              "besides, one in so many hours is kept; 0: none", at_least(0));
+  section.add("keep_best", own.keep_best,
+              "besides, how many of the best by evaluate.metric are kept; 0: none",
+              from_to(0, kMany));
   section.add("files", own.files, "files that the weights are spread over", from_to(1, 1024));
   return section;
 }
@@ -189,6 +197,8 @@ Section log(LogRecipe& own) {
 
 }  // namespace
 
+// A family that needs more adds its struct to Recipe and its section here; recipes of the others
+// may have it, and do not use it.
 std::vector<Section> sections(Recipe& recipe) {
   return {top(recipe),
           data(recipe.data),

@@ -108,7 +108,7 @@ class Reader {
 
   std::string unknown_key(const std::string& name) const {
     const std::size_t dot = name.find('.');
-    if (dot == std::string::npos && section(name))
+    if (!name.empty() && section(name))
       return "'" + name + "' is a section: write [" + name + "] and its keys below it";
     const std::string in = dot == std::string::npos ? "" : name.substr(0, dot);
     std::vector<std::string> names;

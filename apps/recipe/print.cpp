@@ -25,9 +25,10 @@ std::string print_recipe(const Recipe& recipe) {
   Recipe copy = recipe;
   std::ostringstream out;
   for (const Section& section : sections(copy)) {
-    out << (section.name.empty() ? "" : "\n[" + section.name + "]\n") << "# " << section.help
-        << "\n";
+    out << (out.tellp() == 0 ? "# " : "\n# ") << section.help << "\n";
+    if (!section.name.empty()) out << "[" << section.name << "]\n";
     for (const Field& field : section.fields) {
+      out << "\n";
       for (const std::string& line : wrapped(explained(field), kColumns - 2))
         out << "# " << line << "\n";
       out << field.name.substr(field.name.rfind('.') + 1) << " = " << text_of(field) << "\n";

@@ -74,6 +74,12 @@ std::optional<Problem> evaluate_problem(const Recipe& recipe, const Names& name)
     return Problem{{&recipe.evaluate.averaged, &recipe.optimizer.average},
                    "is true, and there is no moving average: set " +
                        name(&recipe.optimizer.average) + ", such as to 0.999"};
+  const bool higher_is_better = recipe.evaluate.metric == Metric::accuracy;
+  if ((recipe.evaluate.better == Better::higher) != higher_is_better)
+    return Problem{{&recipe.evaluate.better, &recipe.evaluate.metric},
+                   std::string("has to be ") + (higher_is_better ? "higher" : "lower") +
+                       " for this " + name(&recipe.evaluate.metric) +
+                       ", or the worst weights would be kept"};
   return std::nullopt;
 }
 

@@ -18,15 +18,13 @@ struct Overloaded : Ts... {
 template <class... Ts>
 Overloaded(Ts...) -> Overloaded<Ts...>;
 
-/// ", at least 0 and below 1"; nothing when every number is allowed.
+/// "from 0 to below 1"; nothing when every number is allowed.
 std::string limits(const Range& range) {
-  std::string text;
-  if (std::isfinite(range.low))
-    text += (range.without_low ? "above " : "at least ") + decimal(range.low);
-  if (std::isfinite(range.high))
-    text += (text.empty() ? "" : " and ") +
-            std::string(range.without_high ? "below " : "at most ") + decimal(range.high);
-  return text.empty() ? "" : ", " + text;
+  const std::string low = decimal(range.low);
+  const std::string high = (range.without_high ? "below " : "") + decimal(range.high);
+  if (!std::isfinite(range.low)) return std::isfinite(range.high) ? " up to " + high : "";
+  if (!std::isfinite(range.high)) return (range.without_low ? " above " : " of at least ") + low;
+  return (range.without_low ? " from above " : " from ") + low + " to " + high;
 }
 
 bool inside(const Range& range, double number) {
@@ -181,10 +179,7 @@ std::string allowed(const Field& field) {
   return std::visit(
       Overloaded{[](bool*) { return std::string("true or false"); },
                  [&](double*) { return "a number" + within; },
-                 [](std::string*) {
-                   return "a text of at most " + std::to_string(kLongestText) +
-                          " bytes, without control characters";
-                 },
+                 [](std::string*) { return std::string("a text"); },
                  [&](std::vector<std::int64_t>*) { return list_of + "integers" + within; },
                  [&](std::vector<double>*) { return list_of + "numbers" + within; },
                  [](const Choice& choice) { return "one of " + listed(choice.words); },
@@ -210,6 +205,8 @@ std::string assign(const Field& field, const Value& value) {
   const auto* choice = std::get_if<Choice>(&field.target);
   const auto* text = std::get_if<std::string>(&value);
   if (choice && text) message += did_you_mean(*text, choice->words);
+  if (text && std::holds_alternative<std::string*>(field.target))
+    message += " of at most " + std::to_string(kLongestText) + " bytes without control characters";
   return message;
 }
 
