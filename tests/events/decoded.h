@@ -25,40 +25,59 @@ struct DecodedEvent {
   std::vector<DecodedValue> values;
 };
 
+/// A field and how it is encoded: one that is encoded otherwise is another field, and skipped.
+constexpr std::uint32_t field(unsigned number, protozero::pbf_wire_type type) {
+  return protozero::tag_and_type(number, type);
+}
+constexpr auto kBytes = protozero::pbf_wire_type::length_delimited;
+constexpr auto kNumber = protozero::pbf_wire_type::varint;
+constexpr auto kFloat = protozero::pbf_wire_type::fixed32;
+constexpr auto kDouble = protozero::pbf_wire_type::fixed64;
+
+inline void decode_metadata(protozero::pbf_reader from, DecodedValue& value) {
+  while (from.next(wire::Metadata::plugin_data, kBytes)) {
+    protozero::pbf_reader plugin = from.get_message();
+    while (plugin.next()) switch (plugin.tag_and_type()) {
+        case field(wire::PluginData::plugin_name, kBytes):
+          value.plugin = plugin.get_string();
+          break;
+        case field(wire::PluginData::content, kBytes):
+          value.plugin_content = plugin.get_string();
+          break;
+        default:
+          plugin.skip();
+      }
+  }
+}
+
+inline void decode_tensor(protozero::pbf_reader from, DecodedValue& value) {
+  while (from.next()) switch (from.tag_and_type()) {
+      case field(wire::Tensor::content, kBytes):
+        value.tensor_content = from.get_string();
+        break;
+      case field(wire::Tensor::strings, kBytes):
+        value.strings.push_back(from.get_string());
+        break;
+      default:
+        from.skip();
+    }
+}
+
 inline DecodedValue decode_value(protozero::pbf_reader from) {
   DecodedValue value;
-  while (from.next()) switch (from.tag()) {
-      case wire::Value::tag:
+  while (from.next()) switch (from.tag_and_type()) {
+      case field(wire::Value::tag, kBytes):
         value.tag = from.get_string();
         break;
-      case wire::Value::simple_value:
+      case field(wire::Value::simple_value, kFloat):
         value.scalar = from.get_float();
         break;
-      case wire::Value::metadata: {
-        protozero::pbf_reader metadata = from.get_message();
-        while (metadata.next(wire::Metadata::plugin_data)) {
-          protozero::pbf_reader plugin = metadata.get_message();
-          while (plugin.next()) {
-            const bool name = plugin.tag() == wire::PluginData::plugin_name;
-            (name ? value.plugin : value.plugin_content) = plugin.get_string();
-          }
-        }
+      case field(wire::Value::metadata, kBytes):
+        decode_metadata(from.get_message(), value);
         break;
-      }
-      case wire::Value::tensor: {
-        protozero::pbf_reader tensor = from.get_message();
-        while (tensor.next()) switch (tensor.tag()) {
-            case wire::Tensor::content:
-              value.tensor_content = tensor.get_string();
-              break;
-            case wire::Tensor::strings:
-              value.strings.push_back(tensor.get_string());
-              break;
-            default:
-              tensor.skip();
-          }
+      case field(wire::Value::tensor, kBytes):
+        decode_tensor(from.get_message(), value);
         break;
-      }
       default:
         from.skip();
     }
@@ -69,25 +88,25 @@ inline DecodedValue decode_value(protozero::pbf_reader from) {
 inline DecodedEvent decode(std::string_view data) {
   DecodedEvent event;
   protozero::pbf_reader from(data.data(), data.size());
-  while (from.next()) switch (from.tag()) {
-      case wire::Event::wall_time:
+  while (from.next()) switch (from.tag_and_type()) {
+      case field(wire::Event::wall_time, kDouble):
         event.wall_time = from.get_double();
         break;
-      case wire::Event::step:
+      case field(wire::Event::step, kNumber):
         event.step = from.get_int64();
         break;
-      case wire::Event::file_version:
+      case field(wire::Event::file_version, kBytes):
         event.file_version = from.get_string();
         break;
-      case wire::Event::graph:
+      case field(wire::Event::graph, kBytes):
         event.graph = from.get_string();
         break;
-      case wire::Event::session_log:
+      case field(wire::Event::session_log, kBytes):
         event.session_log = from.get_string();
         break;
-      case wire::Event::summary: {
+      case field(wire::Event::summary, kBytes): {
         protozero::pbf_reader summary = from.get_message();
-        while (summary.next(wire::Summary::value))
+        while (summary.next(wire::Summary::value, kBytes))
           event.values.push_back(decode_value(summary.get_message()));
         break;
       }

@@ -57,6 +57,12 @@ TEST(Encode, TextThatIsNotUtf8StaysReadable) {
   EXPECT_EQ(event.values.at(0).strings.at(0), "good \xc3\xa9, bad \xef\xbf\xbd");
 }
 
+TEST(Decoded, AFieldOfAnotherWireTypeIsSkipped) {  // found by the fuzz target event_records
+  const DecodedEvent event = decode(std::string_view("\x18\x05\x10\x07", 4));
+  EXPECT_EQ(event.file_version, "");
+  EXPECT_EQ(event.step, 7);
+}
+
 TEST(Histogram, CountsEveryFiniteValueOnce) {
   const std::vector<Bucket> buckets = histogram(std::vector<float>{0, 1, 29, 30, 15, 15.5F});
   ASSERT_EQ(buckets.size(), 30U);
