@@ -206,6 +206,23 @@ TEST_F(Idx, ImagesBecomeFloatsFrom0To1WithAChannel) {
   EXPECT_TRUE(torch::equal(found.labels, torch::tensor({9, 0}, torch::kInt64)));
 }
 
+TEST_F(Idx, AMissingFashionMnistFolderNamesDebiansPackage) {
+  try {
+    fashion_mnist(Subset::train, path("not-there"));
+    FAIL() << "a missing folder was read";
+  } catch (const ConfigError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find(path("not-there")), std::string::npos) << text;
+    EXPECT_NE(text.find("dataset-fashion-mnist"), std::string::npos) << text;
+  }
+}
+
+TEST_F(Idx, ALabelAbove9IsCorruptWhereItStands) {
+  write_split(idx({3, 1, 2}, counting(6)), idx({3}, Bytes("\x09\x0a\x00", 3)));
+  expect_corrupt(path("t10k-labels-idx1-ubyte.gz"), 9, "a label from 0 to 9, not 10",
+                 [this] { fashion_mnist(Subset::test, folder()); });
+}
+
 TEST_F(Idx, OneLabelAnImageIsRequired) {
   const auto read = [this] { fashion_mnist(Subset::test, folder()); };
   write_split(idx({2, 1, 3}, counting(6)), idx({3}, counting(3)));

@@ -1,0 +1,90 @@
+#pragma once
+
+// Small pictures, and their JPEG and PNG files as bytes.
+
+#include <lockstep/image.h>
+#include <png.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <vector>
+// After <cstdio>, which it needs.
+#include <jpeglib.h>
+
+namespace lockstep::tests {
+
+using Bytes = std::vector<std::uint8_t>;
+
+/// Smooth, so that a JPEG of it is close: red grows to the right, green down, blue falls down.
+inline Image gradient(int width, int height, int channels = 3) {
+  Image image{width, height, channels, {}};
+  for (int y = 0; y < height; ++y)
+    for (int x = 0; x < width; ++x)
+      for (int c = 0; c < channels; ++c) {
+        const int value = c == 0   ? 255 * x / width
+                          : c == 1 ? 255 * y / height
+                                   : 255 - 255 * y / height;
+        image.pixels.push_back(static_cast<std::uint8_t>(value));
+      }
+  return image;
+}
+
+struct JpegKind {
+  bool progressive = false;
+  J_COLOR_SPACE stored = JCS_YCbCr;  ///< JCS_GRAYSCALE, JCS_CMYK
+};
+
+/// `image` has the channels of the stored colours.
+inline Bytes jpeg(const Image& image, const JpegKind& kind = {}) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* data = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &data, &size);
+  info.image_width = static_cast<JDIMENSION>(image.width);
+  info.image_height = static_cast<JDIMENSION>(image.height);
+  info.input_components = image.channels;
+  info.in_color_space = image.channels == 1   ? JCS_GRAYSCALE
+                        : image.channels == 4 ? JCS_CMYK
+                                              : JCS_RGB;
+  jpeg_set_defaults(&info);
+  jpeg_set_colorspace(&info, kind.stored);
+  jpeg_set_quality(&info, 95, TRUE);
+  if (kind.progressive) jpeg_simple_progression(&info);
+  jpeg_start_compress(&info, TRUE);
+  while (info.next_scanline < info.image_height) {
+    auto* row = const_cast<std::uint8_t*>(image.pixels.data()) +
+                std::size_t{info.next_scanline} * info.image_width *
+                    static_cast<std::size_t>(image.channels);
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  jpeg_destroy_compress(&info);
+  Bytes bytes(data, data + size);
+  std::free(data);
+  return bytes;
+}
+
+/// `samples` are of libpng's `format`: PNG_FORMAT_GRAY, _RGBA, _LINEAR_RGB (16 bits), ...; a
+/// palette has `colours`.
+inline Bytes png_file(int width, int height, unsigned format, const void* samples,
+                      const Bytes& colours = {}) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<unsigned>(width);
+  image.height = static_cast<unsigned>(height);
+  image.format = format;
+  image.colormap_entries = static_cast<unsigned>(colours.size() / 3);
+  Bytes bytes(1U << 20U);
+  png_alloc_size_t size = bytes.size();
+  if (png_image_write_to_memory(&image, bytes.data(), &size, 0, samples, 0, colours.data()) == 0)
+    throw std::runtime_error(image.message);
+  bytes.resize(size);
+  return bytes;
+}
+
+}  // namespace lockstep::tests
