@@ -4,10 +4,10 @@
 
 #include <cstdlib>
 
+#include "../events/decoded.h"
 #include "events/crc32c.h"
 #include "events/records.h"
 #include "events/utf8.h"
-#include "../events/decoded.h"
 
 namespace {
 
