@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lockstep {
+namespace lockstep::drawing {
 namespace {
 
 constexpr int kLetterWidth = 5, kLetterHeight = 8, kPitch = kLetterWidth + 1;
@@ -94,11 +94,11 @@ Canvas::Canvas(int width, int height)
              std::vector<std::uint8_t>(
                  static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3, 255)} {}
 
-void Canvas::fill(const Box& box, const Colour& colour) {
-  const int right = std::min(box.left + box.width, image_.width);
-  const int bottom = std::min(box.top + box.height, image_.height);
-  for (int y = std::max(box.top, 0); y < bottom; ++y)
-    for (int x = std::max(box.left, 0); x < right; ++x)
+void Canvas::fill(const Area& area, const Colour& colour) {
+  const int right = std::min(area.left + area.width, image_.width);
+  const int bottom = std::min(area.top + area.height, image_.height);
+  for (int y = std::max(area.top, 0); y < bottom; ++y)
+    for (int x = std::max(area.left, 0); x < right; ++x)
       std::copy(colour.begin(), colour.end(),
                 image_.pixels.begin() + 3 * (std::ptrdiff_t{y} * image_.width + x));
 }
@@ -119,4 +119,4 @@ void Canvas::write(int x, int y, std::string_view text, const Lettering& letteri
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::drawing

@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <string_view>
 
-namespace lockstep {
+namespace lockstep::drawing {
 
 using Colour = std::array<std::uint8_t, 3>;  ///< red, green, blue
 
-struct Box {
+struct Area {
   int left, top, width, height;
 };
 
@@ -29,7 +29,7 @@ class Canvas {
  public:
   Canvas(int width, int height);
 
-  void fill(const Box& box, const Colour& colour);
+  void fill(const Area& area, const Colour& colour);
 
   /// Writes UTF-8; what is not printable ASCII shows as an empty frame. The text begins at (x, y):
   /// the upper left corner of the first letter, or, when turned, its lower left corner.
@@ -41,4 +41,4 @@ class Canvas {
   Image image_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::drawing

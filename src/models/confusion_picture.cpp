@@ -10,6 +10,8 @@
 namespace lockstep {
 namespace {
 
+using namespace drawing;
+
 constexpr int kMostWithNumbers = 20;  // classes
 constexpr Colour kRight = {24, 88, 160}, kWrong = {196, 40, 24};
 constexpr Colour kInk = {32, 32, 32}, kPale = {112, 112, 112}, kLine = {216, 216, 216};
@@ -112,12 +114,12 @@ std::string percent(double rate) {
   return number(rate < 0.9995 ? "%.1f" : "%.0f", 100 * rate);
 }
 
-void draw_cell(Canvas& canvas, const Layout& at, const Box& box, double rate, bool right) {
-  canvas.fill(box, shade(rate, right ? kRight : kWrong));
+void draw_cell(Canvas& canvas, const Layout& at, const Area& area, double rate, bool right) {
+  canvas.fill(area, shade(rate, right ? kRight : kWrong));
   if (!at.has_numbers) return;
   const std::string text = percent(rate);
-  canvas.write(box.left + (box.width - text_length(text, at.scale)) / 2,
-               box.top + (box.height - 7 * at.scale) / 2, text,
+  canvas.write(area.left + (area.width - text_length(text, at.scale)) / 2,
+               area.top + (area.height - 7 * at.scale) / 2, text,
                {at.scale, rate > 0.25 ? kWhite : kInk});
 }
 

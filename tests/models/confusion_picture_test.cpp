@@ -11,6 +11,7 @@
 namespace {
 
 using namespace lockstep;
+using namespace lockstep::drawing;
 
 Classification result_of(const torch::Tensor& confusion) {
   const double rows = confusion.sum().item<double>();
