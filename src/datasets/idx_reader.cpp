@@ -82,7 +82,7 @@ std::vector<std::int64_t> read_sizes(Reader& reader, const std::string& path) {
 }  // namespace
 
 IdxContent read_idx_content(const std::string& path) {
-  constexpr std::size_t kPiece = std::size_t{16} << 20U;
+  constexpr std::size_t kPiece = std::size_t{1} << 18U;
   Reader reader(path);
   IdxContent content{read_sizes(reader, path), {}};
   std::size_t total = 1;
