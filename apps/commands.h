@@ -12,6 +12,12 @@ namespace lockstep::apps {
 
 using Run = std::function<int()>;
 
+void add_train(CLI::App& app, const Environment& environment, Run& run);
+void add_evaluate(CLI::App& app, const Environment& environment, Run& run);
+void add_verify(CLI::App& app, const Environment& environment, Run& run);
+void add_scaling(CLI::App& app, const Environment& environment, Run& run);
+void add_inspect(CLI::App& app, Run& run);
+void add_export(CLI::App& app, Run& run);
 void add_devices(CLI::App& app, const Environment& environment, Run& run);
 
 }  // namespace lockstep::apps

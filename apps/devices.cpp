@@ -9,14 +9,10 @@
 #include <memory>
 
 #include "commands.h"
+#include "device_flags.h"
 
 namespace lockstep::apps {
 namespace {
-
-struct DevicesOptions {
-  std::string devices = "auto";
-  std::string placement = "soft";
-};
 
 /// "cpu:0" or "cpu:0-3".
 std::string range(const std::string& kind, int count) {
@@ -36,7 +32,7 @@ void show_gpus(const std::optional<std::string>& visible) {
   }
 }
 
-int show(const DevicesOptions& how, const Environment& environment) {
+int show(const DeviceFlags& how, const Environment& environment) {
   Inventory machine = inventory();
   if (environment.sim) machine.sims = sim::parse_options(*environment.sim).devices;
   const Placement placement = how.placement == "soft" ? Placement::soft : Placement::strict;
@@ -59,18 +55,10 @@ int show(const DevicesOptions& how, const Environment& environment) {
 }  // namespace
 
 void add_devices(CLI::App& app, const Environment& environment, Run& run) {
-  const auto how = std::make_shared<DevicesOptions>();
+  const auto how = std::make_shared<DeviceFlags>();
   CLI::App* command = app.add_subcommand(
       "devices", "Shows the devices of this machine, and which of them would be used.");
-  command->add_option("--devices", how->devices,
-                      "auto: every GPU, else every core. Or cpu, gpu, sim: all of them. Or by "
-                      "number: cpu:0-3, gpu:0,2, sim:0-1, cpu:0,gpu:0. GPUs are numbered after "
-                      "CUDA_VISIBLE_DEVICES");
-  command
-      ->add_option("--placement", how->placement,
-                   "for devices that are not there: soft: they are left out, or CPU devices take "
-                   "their place, and it is said; strict: it is an error")
-      ->check(CLI::IsMember({"soft", "strict"}));
+  add_device_flags(*command, *how);
   command->callback(
       [how, environment, &run] { run = [how, environment] { return show(*how, environment); }; });
 }

@@ -51,7 +51,7 @@ Section data(DataRecipe& own) {
   section.add("augment", own.augment, "crop and flip the training images at random");
   section.add("size", own.size, "of kind folder: side of the images, in pixels", from_to(8, 4096));
   section.add("workers", own.workers, "threads that read and augment images", from_to(1, 1024));
-  section.add("prefetch", own.prefetch, "batches made ahead; 0: none", from_to(0, 1024));
+  section.add("prefetch", own.prefetch, "batches made ahead", from_to(1, 1024));
   return section;
 }
 
@@ -95,9 +95,9 @@ Section optimizer(OptimizerRecipe& own) {
                       {OptimizerName::adagrad, "adagrad"}},
                      "the rule; rmsprop is PyTorch's");
   section.add("lr", own.lr, "learning rate, before the schedule's factor", above(0));
-  section.add("momentum", own.momentum, "of momentum, rmsprop and tensorflow_rmsprop",
+  section.add("momentum", own.momentum, "of sgd, momentum, rmsprop and tensorflow_rmsprop",
               from_to_below(0, 1));
-  section.add("nesterov", own.nesterov, "of momentum: look ahead, as Nesterov");
+  section.add("nesterov", own.nesterov, "of sgd and momentum: look ahead, as Nesterov");
   section.add("weight_decay", own.weight_decay,
               "added to the gradient as L2; adamw shrinks the weights instead", at_least(0));
   section.add("decay_biases_and_norms", own.decay_biases_and_norms,
@@ -133,7 +133,8 @@ Section schedule(ScheduleRecipe& own) {
   section.add("factors", own.factors, "of piecewise: one more than boundaries", at_least(0));
   section.add("floor", own.floor, "of cosine: the factor at its end", from_to(0, 1));
   section.add("patience", own.patience,
-              "of plateau: reports without a better training loss before the factor is applied",
+              "of plateau: a report whose training loss is above all of so many before it applies "
+              "the factor",
               from_to(1, kMany));
   section.add("factor", own.factor, "of plateau: what the learning rate is multiplied by",
               Range{.low = 0, .high = 1, .without_low = true, .without_high = true});
@@ -143,7 +144,8 @@ Section schedule(ScheduleRecipe& own) {
 Section train(TrainRecipe& own) {
   Section section{
       "train", "When it ends: at the first limit reached. At least one has to be set.", {}};
-  section.add("steps", own.steps, "optimizer updates; 0: no limit", at_least(0));
+  section.add("steps", own.steps, "optimizer updates, skipped ones included; 0: no limit",
+              at_least(0));
   section.add("epochs", own.epochs, "times through the training data; 0: no limit", at_least(0));
   section.add("seconds", own.seconds, "of training, over all starts; 0: no limit", at_least(0));
   section.add("report_every", own.report_every, "steps from report to report", at_least(1));
@@ -190,7 +192,7 @@ Section log(LogRecipe& own) {
   Section section{"log", "What is written for TensorBoard.", {}};
   section.add("tensorboard", own.tensorboard, "write event files into the run directory");
   section.add("histograms_every", own.histograms_every,
-              "steps from one set of histograms of weights and gradients to the next; 0: none",
+              "steps from one set of histograms of the parameters to the next; 0: none",
               at_least(0));
   return section;
 }

@@ -37,6 +37,30 @@ std::string print_recipe(const Recipe& recipe) {
   return out.str();
 }
 
+std::map<std::string, std::variant<bool, double, std::string>> values_of(const Recipe& recipe) {
+  Recipe copy = recipe;
+  std::map<std::string, std::variant<bool, double, std::string>> values;
+  for (const Section& section : sections(copy))
+    for (const Field& field : section.fields)
+      std::visit(
+          [&](const auto& target) {
+            using T = std::decay_t<decltype(target)>;
+            if constexpr (std::is_same_v<T, bool*>)
+              values[field.name] = *target;
+            else if constexpr (std::is_same_v<T, int*> || std::is_same_v<T, std::int64_t*> ||
+                               std::is_same_v<T, double*>)
+              values[field.name] = static_cast<double>(*target);
+            else if constexpr (std::is_same_v<T, std::string*>)
+              values[field.name] = *target;
+            else if constexpr (std::is_same_v<T, Choice>)
+              values[field.name] = target.words.at(target.chosen());
+            else
+              values[field.name] = text_of(field);
+          },
+          field.target);
+  return values;
+}
+
 std::vector<std::string> differences(const Recipe& a, const Recipe& b) {
   Recipe first = a;
   Recipe second = b;

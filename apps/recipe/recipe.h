@@ -7,7 +7,9 @@
 #include <lockstep/precision.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace lockstep::apps {
@@ -132,6 +134,9 @@ Recipe parse_recipe(const std::string& text, const std::string& file,
 
 /// A TOML text with every field and what it means, that reads back as the same recipe.
 std::string print_recipe(const Recipe& recipe);
+
+/// Every field by its name; words of enumerations and lists as texts.
+std::map<std::string, std::variant<bool, double, std::string>> values_of(const Recipe& recipe);
 
 /// What changed, a field each: "optimizer.lr: 0.1 -> 0.01".
 std::vector<std::string> differences(const Recipe& a, const Recipe& b);

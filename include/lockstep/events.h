@@ -28,8 +28,8 @@ struct EventWriterOptions {
 struct GraphNode {
   std::string name;
   std::string op;
-  std::vector<std::string> inputs;
-  std::map<std::string, std::string> attributes;
+  std::vector<std::string> inputs = {};
+  std::map<std::string, std::string> attributes = {};
 };
 
 using HyperParameters = std::map<std::string, std::variant<bool, double, std::string>>;

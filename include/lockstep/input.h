@@ -3,8 +3,9 @@
 // Input as small decorators:
 //
 //   namespace input = lockstep::input;
-//   auto batches = input::prefetch(input::batch(input::shuffle(images, seed), 128), {.workers =
-//   2}); while (auto batch = batches->next()) ...
+//   const auto batches = input::batch(input::shuffle(images, seed), 128);
+//   const auto stream = input::prefetch(batches, {.workers = 2});
+//   while (auto batch = stream->next()) ...
 //
 // A Source (input/source.h) is random access: items by number. A Stream (stream.h) is one item
 // after the other, for what has no numbers. Both can be mapped, shuffled, batched and fetched

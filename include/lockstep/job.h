@@ -88,13 +88,15 @@ class MirroredJob : public Job {
     const auto begin = std::chrono::steady_clock::now();
     if (!staged_) stage_next();
     if (!staged_) return std::nullopt;
-    Staged<Batch> batch = std::move(*staged_);
-    const Position next = input_->position();
-    stage_next();
-    const Seconds input = std::chrono::steady_clock::now() - begin;
     try {
+      Staged<Batch> batch = std::move(*staged_);
+      const Position next = input_->position();
+      stage_next();
+      const Seconds input = std::chrono::steady_clock::now() - begin;
       StepReport report = towers_->step(std::move(batch), loss_);
-      for (TowerReport& tower : report.towers) tower.input += input;
+      // Simulated devices keep virtual time.
+      if (towers_->options().devices.front().kind != DeviceKind::sim)
+        for (TowerReport& tower : report.towers) tower.input += input;
       position_ = next;
       return report;
     } catch (...) {

@@ -1,22 +1,45 @@
 #pragma once
 
-// All of Lockstep's public headers. Start with mirrored.h.
+// All of Lockstep's public headers. Start with mirrored.h, then trainer.h.
 
+#include <lockstep/augment.h>       // IWYU pragma: export
 #include <lockstep/batch.h>         // IWYU pragma: export
 #include <lockstep/batch_device.h>  // IWYU pragma: export
+#include <lockstep/checkpoint.h>    // IWYU pragma: export
+#include <lockstep/cifar.h>         // IWYU pragma: export
+#include <lockstep/classify.h>      // IWYU pragma: export
+#include <lockstep/convnet.h>       // IWYU pragma: export
 #include <lockstep/device.h>        // IWYU pragma: export
 #include <lockstep/error.h>         // IWYU pragma: export
+#include <lockstep/events.h>        // IWYU pragma: export
 #include <lockstep/exchange.h>      // IWYU pragma: export
 #include <lockstep/gpu.h>           // IWYU pragma: export
 #include <lockstep/idx.h>           // IWYU pragma: export
+#include <lockstep/image.h>         // IWYU pragma: export
+#include <lockstep/image_file.h>    // IWYU pragma: export
+#include <lockstep/image_folder.h>  // IWYU pragma: export
+#include <lockstep/image_set.h>     // IWYU pragma: export
+#include <lockstep/input.h>         // IWYU pragma: export
+#include <lockstep/input_range.h>   // IWYU pragma: export
+#include <lockstep/job.h>           // IWYU pragma: export
 #include <lockstep/loss.h>          // IWYU pragma: export
+#include <lockstep/manifest.h>      // IWYU pragma: export
 #include <lockstep/metrics.h>       // IWYU pragma: export
 #include <lockstep/mirrored.h>      // IWYU pragma: export
+#include <lockstep/observer.h>      // IWYU pragma: export
 #include <lockstep/optimizer.h>     // IWYU pragma: export
 #include <lockstep/placement.h>     // IWYU pragma: export
 #include <lockstep/precision.h>     // IWYU pragma: export
+#include <lockstep/progress.h>      // IWYU pragma: export
+#include <lockstep/random.h>        // IWYU pragma: export
 #include <lockstep/report.h>        // IWYU pragma: export
+#include <lockstep/resnet.h>        // IWYU pragma: export
+#include <lockstep/retention.h>     // IWYU pragma: export
+#include <lockstep/schedule.h>      // IWYU pragma: export
 #include <lockstep/sim.h>           // IWYU pragma: export
 #include <lockstep/state.h>         // IWYU pragma: export
+#include <lockstep/stream.h>        // IWYU pragma: export
+#include <lockstep/tensorboard.h>   // IWYU pragma: export
 #include <lockstep/trace.h>         // IWYU pragma: export
+#include <lockstep/trainer.h>       // IWYU pragma: export
 #include <lockstep/verify.h>        // IWYU pragma: export

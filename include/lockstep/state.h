@@ -25,6 +25,7 @@ struct State {
   std::vector<NamedTensor> slots = {};       ///< "fc.weight/exp_avg"
   std::vector<NamedTensor> averages = {};    ///< moving averages, when there are
   std::vector<NamedTensor> buffers = {};
+  std::vector<NamedTensor> frozen = {};     ///< parameters that are not trainable
   std::vector<NamedTensor> gradients = {};  ///< averaged (and clipped) gradient of the last step
 };
 

@@ -62,7 +62,8 @@ class Trainer {
   Trainer(Job& job, TrainerOptions options, std::vector<Observer*> observers = {});
   ~Trainer();
 
-  /// Takes over a checkpoint: weights, slots, input position and all numbers. Before run().
+  /// Takes over a checkpoint: weights, slots, input position and all numbers. Before run(). Those
+  /// of later steps in the folder are renamed to .aside: they count no more, and are not lost.
   /// Throws ConfigError when it is of another model, optimizer or number of shards.
   void resume(const Checkpoint& checkpoint);
 

@@ -6,25 +6,39 @@ namespace lockstep::detail {
 
 namespace {
 
+/// Tensors of a state, found by name.
+class ByName {
+ public:
+  explicit ByName(const std::vector<NamedTensor>& tensors) {
+    for (const NamedTensor& tensor : tensors) by_name_[tensor.name] = &tensor.value;
+  }
+
+  /// Throws ConfigError when it is not there, or of another size or type.
+  const torch::Tensor& at(const std::string& name, at::IntArrayRef sizes,
+                          torch::ScalarType dtype) const {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end())
+      throw ConfigError("the state has no '" + name + "': it is of another model or optimizer.");
+    const torch::Tensor& value = *found->second;
+    if (value.sizes() != sizes || value.scalar_type() != dtype)
+      throw ConfigError("'" + name + "' of the state is " + value.toString() +
+                        " of another size or type than the model's.");
+    return value;
+  }
+
+ private:
+  std::map<std::string, const torch::Tensor*> by_name_;
+};
+
 /// Calls f(flat, seat, value) for every seat of `layouts`, with the tensor that `tensors` have
 /// under the seat's name and `suffix`. Throws ConfigError when it is not there, or of another size.
 template <class F>
 void for_each_named(const std::vector<NamedTensor>& tensors, const std::string& suffix,
                     const std::vector<arena::Layout>& layouts, const F& f) {
-  std::map<std::string, const torch::Tensor*> by_name;
-  for (const NamedTensor& tensor : tensors) by_name[tensor.name] = &tensor.value;
+  const ByName by_name(tensors);
   for (std::size_t i = 0; i < layouts.size(); ++i)
-    for (const arena::Seat& seat : layouts[i].seats) {
-      const auto found = by_name.find(seat.name + suffix);
-      if (found == by_name.end())
-        throw ConfigError("the state has no '" + seat.name + suffix +
-                          "': it is of another model or optimizer.");
-      const torch::Tensor& value = *found->second;
-      if (value.sizes() != seat.sizes || value.scalar_type() != layouts[i].dtype)
-        throw ConfigError("'" + seat.name + suffix + "' of the state is " + value.toString() +
-                          " of another size or type than the model's.");
-      f(i, seat, value);
-    }
+    for (const arena::Seat& seat : layouts[i].seats)
+      f(i, seat, by_name.at(seat.name + suffix, seat.sizes, layouts[i].dtype));
 }
 
 /// Flat tensors on the CPU with the values of `tensors` in their seats.
@@ -103,6 +117,8 @@ State Engine::state() const {
       [](const Tower& tower, std::size_t bucket) { return tower.updates[bucket].gradient(); }, "");
   for (const arena::Entry& entry : shown.tensors.buffers)
     state.buffers.push_back({entry.name, copy(entry.tensor)});
+  for (const arena::Entry& entry : shown.tensors.frozen)
+    state.frozen.push_back({entry.name, copy(entry.tensor)});
   return state;
 }
 
@@ -117,14 +133,20 @@ void Engine::load(const State& state) {
     slots.push_back(flat(state.slots, "/" + slot.name, layouts));
   std::vector<torch::Tensor> averages;
   if (options_.moving_average) averages = flat(state.averages, "", layouts);
+  strategy::Replica& shown = (*replicas_)[replicas_->first()];
+  const ByName frozen_values(state.frozen);
+  std::vector<torch::Tensor> frozen;
+  for (const arena::Entry& entry : shown.tensors.frozen)
+    frozen.push_back(
+        frozen_values.at(entry.name, entry.tensor.sizes(), entry.tensor.scalar_type()));
   if (options_.precision == Precision::float16)
     loss_scale_.restore({state.loss_scale, state.good_steps});
   replicas_->adopt();  // what the caller did before does not count any more
 
-  strategy::Replica& shown = (*replicas_)[replicas_->first()];
   for (std::size_t i = 0; i < layouts.size(); ++i)
     replicas_->parameters(replicas_->first())[i].copy_(parameters[i]);
   for (std::size_t i = 0; i < buffers.size(); ++i) shown.buffers[i].copy_(buffers[i]);
+  for (std::size_t i = 0; i < frozen.size(); ++i) shown.tensors.frozen[i].tensor.copy_(frozen[i]);
   replicas_->touch();
   for (std::size_t k = 0; k < slots.size(); ++k)
     take_apart(slots[k], [k](const Tower& tower, std::size_t bucket) {

@@ -62,7 +62,8 @@ std::string first_difference(const State& expected, const State& found) {
                                    {"parameter", &State::parameters},
                                    {"slot", &State::slots},
                                    {"moving average", &State::averages},
-                                   {"buffer", &State::buffers}}) {
+                                   {"buffer", &State::buffers},
+                                   {"frozen parameter", &State::frozen}}) {
     std::string difference = first_difference(kind, expected.*part, found.*part);
     if (!difference.empty()) return difference;
   }

@@ -60,10 +60,11 @@ void write_kind(const std::string& folder, const std::string& holds,
   }
 }
 
-std::vector<NamedTensor> joined(const std::vector<NamedTensor>& a,
-                                const std::vector<NamedTensor>& b) {
-  std::vector<NamedTensor> all = a;
-  all.insert(all.end(), b.begin(), b.end());
+/// What a model's state_dict has: parameters, frozen ones too, and buffers.
+std::vector<NamedTensor> weights_of(const State& state) {
+  std::vector<NamedTensor> all = state.parameters;
+  for (const auto* more : {&state.frozen, &state.buffers})
+    all.insert(all.end(), more->begin(), more->end());
   return all;
 }
 
@@ -108,8 +109,7 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
   manifest.lockstep_version = LOCKSTEP_VERSION;
   manifest.torch_version = TORCH_VERSION;
   manifest.files.clear();
-  write_kind(folder.path(), "weights", joined(state.parameters, state.buffers), weight_files,
-             manifest);
+  write_kind(folder.path(), "weights", weights_of(state), weight_files, manifest);
   if (!state.slots.empty()) write_kind(folder.path(), "slots", state.slots, 1, manifest);
   if (!state.averages.empty()) write_kind(folder.path(), "averages", state.averages, 1, manifest);
   const std::string json = to_json(manifest);
@@ -139,7 +139,8 @@ Checkpoint load_checkpoint(const std::string& path) {
     for (NamedTensor& tensor : load_tensors(path + "/" + file.name))
       lists.at(file.holds)->push_back(std::move(tensor));
   }
-  state.buffers = state.parameters;  // one file has both: a model takes each by its name
+  // Files of weights have all three: a model takes each by its name.
+  state.buffers = state.frozen = state.parameters;
   return checkpoint;
 }
 

@@ -36,6 +36,17 @@ bool Saver::among_best(double value) const {
          }) < options_.keep.best;
 }
 
+void Saver::set_aside_after(std::int64_t step) const {
+  namespace fs = std::filesystem;
+  for (const ListedCheckpoint& listed : list_checkpoints(options_.folder)) {
+    if (listed.manifest.progress.step <= step) continue;
+    std::error_code error;
+    fs::remove_all(listed.path + ".aside", error);
+    fs::rename(listed.path, listed.path + ".aside", error);
+    if (error) throw IoError(listed.path, "move aside", error.value());
+  }
+}
+
 double Saver::score(const SaverOptions& options, const Manifest& manifest) {
   const auto found = manifest.metrics.find(options.metric);
   if (found == manifest.metrics.end()) return std::numeric_limits<double>::quiet_NaN();

@@ -24,8 +24,6 @@ class Saver {
  public:
   explicit Saver(SaverOptions options) : options_(std::move(options)) {}
 
-  void set_metric(const std::string& metric) { options_.metric = metric; }
-
   bool busy() const;
 
   /// Writes a checkpoint, then removes those that need not stay. Waits for the one before.
@@ -33,6 +31,10 @@ class Saver {
 
   /// Reports of what has ended since the last call; waits for what is being written if asked to.
   std::vector<SaveReport> ended(bool wait);
+
+  /// Renames the checkpoints of later steps, so that they count no more: they are torn, or of a
+  /// course that is left.
+  void set_aside_after(std::int64_t step) const;
 
   /// Would a checkpoint with this value be among the best that are kept?
   bool among_best(double value) const;

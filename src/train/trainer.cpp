@@ -47,6 +47,7 @@ void Trainer::Impl::resume(const Checkpoint& checkpoint) {
                       ": give it the same number.");
   job_.towers().load(checkpoint.state);
   job_.seek(manifest.progress.input);
+  if (saver_) saver_->set_aside_after(manifest.progress.step);
   progress_ = manifest.progress;
   metrics_ = manifest.metrics;
   metrics_step_ = progress_.step;
@@ -100,6 +101,7 @@ TrainingReport Trainer::Impl::made_report() const {
                         .clip_rate = static_cast<double>(window.clipped) /
                                      static_cast<double>(std::max<std::int64_t>(window.steps, 1))};
   window_.fill(report);
+  report.steps = window.steps;
   estimate(report);
   return report;
 }
@@ -113,41 +115,49 @@ void Trainer::Impl::report() {
   tell(&Observer::reported, made);
 }
 
+/// All sets; counts only when none of them was stopped.
 void Trainer::Impl::evaluate() {
-  bool complete = true;
+  std::vector<Evaluation> evaluations;
   const auto all_sets = [&] {
-    for (std::size_t i = 0; complete && i < job_.sets().size(); ++i) complete = evaluate_set(i);
+    for (std::size_t i = 0; i < job_.sets().size() && evaluations.size() == i; ++i)
+      if (auto made = evaluate_set(i)) evaluations.push_back(std::move(*made));
   };
   if (options_.averaged)
     job_.towers().with_averaged_weights(all_sets);
   else
     all_sets();
   count_time();
-  if (complete) progress_.evaluated = mark();
+  if (evaluations.size() < job_.sets().size()) return;
+  progress_.evaluated = mark();
+  if (saved_step_ == progress_.step) saved_step_ = -1;  // that checkpoint does not know of it
+  metrics_.clear();
+  metrics_step_ = progress_.step;
+  for (const Evaluation& evaluation : evaluations)
+    for (const auto& [name, value] : evaluation.metrics)
+      metrics_[evaluation.set + "/" + name] = value;
+  const bool best = !goal_key().empty() && judge();
+  for (Evaluation& evaluation : evaluations) {
+    evaluation.best = best && goal_key().starts_with(evaluation.set + "/");
+    tell(&Observer::evaluated, evaluation);
+  }
 }
 
-/// False when it was stopped.
-bool Trainer::Impl::evaluate_set(std::size_t i) {
+/// Nothing when it was stopped.
+std::optional<Evaluation> Trainer::Impl::evaluate_set(std::size_t i) {
   const std::string set = job_.sets()[i];
   const Seconds begin = now();
   auto result = job_.evaluate(i, [&](std::int64_t batches, std::int64_t total) {
     tell(&Observer::evaluating, set, batches, total);
     return !stopping();
   });
-  if (!result) return false;
-  if (metrics_step_ != progress_.step) metrics_.clear();
-  metrics_step_ = progress_.step;
-  for (const auto& [name, value] : result->metrics) metrics_[set + "/" + name] = value;
-  const bool best = goal_key().starts_with(set + "/") && judge();
-  tell(&Observer::evaluated, Evaluation{.set = set,
-                                        .step = progress_.step,
-                                        .averaged = options_.averaged,
-                                        .best = best,
-                                        .took = now() - begin,
-                                        .metrics = std::move(result->metrics),
-                                        .images = std::move(result->images),
-                                        .texts = std::move(result->texts)});
-  return true;
+  if (!result) return std::nullopt;
+  return Evaluation{.set = set,
+                    .step = progress_.step,
+                    .averaged = options_.averaged,
+                    .took = now() - begin,
+                    .metrics = std::move(result->metrics),
+                    .images = std::move(result->images),
+                    .texts = std::move(result->texts)};
 }
 
 /// Is the goal's metric better than ever before? Keeps count for early stopping.

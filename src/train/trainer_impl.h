@@ -22,7 +22,7 @@ class Trainer::Impl {
   void report();
   TrainingReport made_report() const;
   void evaluate();
-  bool evaluate_set(std::size_t i);
+  std::optional<Evaluation> evaluate_set(std::size_t i);
   bool judge();
   bool save_due();
   void save();

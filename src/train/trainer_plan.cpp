@@ -108,8 +108,9 @@ std::vector<std::string> Trainer::Impl::plan() const {
                     " evaluations without a better " + options_.goal.metric);
   if (saver_) {
     const std::string cadence = describe(options_.save);
+    const bool best = options_.keep.best > 0 && !options_.goal.metric.empty();
     lines.push_back("saves " + (cadence.empty() ? "" : cadence + ", ") +
-                    "at a best evaluation and " + "at the end; keeps " +
+                    (best ? "at a best evaluation and " : "") + "at the end; keeps " +
                     lockstep::describe(options_.keep));
   }
   return lines;

@@ -1,0 +1,73 @@
+// The family `classify`: images to classes.
+
+#include <lockstep/classify.h>
+#include <lockstep/convnet.h>
+#include <lockstep/resnet.h>
+
+#include "classify_data.h"
+#include "family.h"
+
+namespace lockstep::apps {
+namespace {
+
+/// No weight decay for biases and for the gains of norms: all that has one dimension.
+std::vector<ParameterRule> undecayed(const torch::nn::Module& model) {
+  std::vector<ParameterRule> rules;
+  for (const auto& parameter : model.named_parameters())
+    if (parameter.value().dim() <= 1)
+      rules.push_back({.pattern = parameter.key(), .weight_decay = 0});
+  return rules;
+}
+
+template <class Model, class ModelOptions>
+std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const ClassifyData& data,
+                            const ModelOptions& shape) {
+  if (!recipe.optimizer.decay_biases_and_norms) options.rules = undecayed(Model(shape));
+  auto job = std::make_unique<MirroredJob<Model, ImageBatch>>(
+      std::make_unique<Mirrored<Model>>(std::move(options), shape), data.train(),
+      [](Model& model, const ImageBatch& shard) {
+        return cross_entropy(model.forward(shard.data), shard.target);
+      },
+      data.train_batches);
+  job->add_set(
+      "test", data.test_batches, data.test,
+      [](Model& model, const ImageBatch& batch) {
+        return classify(model.forward(batch.data), batch.target);
+      },
+      [classes = data.classes](const Classification& result) {
+        Summary made = summary(result.metrics);
+        if (result.confusion.defined())
+          made.images["confusion"] = confusion_picture(result, classes);
+        return made;
+      });
+  return job;
+}
+
+}  // namespace
+
+std::unique_ptr<Job> classify_job(const Recipe& recipe, MirroredOptions options) {
+  const ClassifyData data = classify_data(recipe);
+  const auto classes = static_cast<std::int64_t>(data.classes.size());
+  const auto resnet = [&](ResNetOptions shape) {
+    shape.channels = data.channels;
+    return job_of<ResNet>(recipe, std::move(options), data, shape);
+  };
+  switch (recipe.model.name) {
+    case ModelName::convnet:
+      return job_of<ConvNet>(recipe, std::move(options), data,
+                             ConvNetOptions{.width = recipe.model.width,
+                                            .dropout = recipe.model.dropout,
+                                            .image_size = data.size,
+                                            .channels = data.channels,
+                                            .classes = classes});
+    case ModelName::resnet20:
+      return resnet(resnet20(classes));
+    case ModelName::resnet18:
+      return resnet(resnet18(classes));
+    case ModelName::resnet50:
+      return resnet(resnet50(classes));
+  }
+  throw ConfigError("a model without a name");
+}
+
+}  // namespace lockstep::apps

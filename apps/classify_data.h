@@ -1,0 +1,32 @@
+#pragma once
+
+// The images of a recipe of the family `classify`.
+
+#include <lockstep/stream.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "recipe/recipe.h"
+
+namespace lockstep::apps {
+
+using ImageBatch = torch::data::Example<>;
+using ImageBatches = std::unique_ptr<Stream<ImageBatch>>;
+
+struct ClassifyData {
+  std::vector<std::string> classes;
+  int channels = 3;
+  int size = 224;                  ///< height and width
+  std::int64_t train_batches = 0;  ///< an epoch
+  std::int64_t test_batches = 0;
+  std::function<ImageBatches()> train;  ///< endless, shuffled
+  std::function<ImageBatches()> test;   ///< once through
+};
+
+ClassifyData classify_data(const Recipe& recipe);
+
+}  // namespace lockstep::apps

@@ -1,0 +1,186 @@
+#include "console.h"
+
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "terminal.h"
+
+namespace lockstep::apps {
+namespace {
+
+class TextConsole : public Observer {
+ public:
+  void started(const TrainingStart& start) override {
+    std::string devices;
+    for (const std::string& device : start.devices) devices += " " + device;
+    line_.print("on" + devices);
+    for (const std::string& part : start.plan) line_.print(part);
+    if (start.progress.step > 0)
+      line_.print("goes on from step " + std::to_string(start.progress.step));
+  }
+
+  void stepped(const StepReport& step, const TrainingProgress& progress) override {
+    if (!line_.due()) return;
+    line_.show(
+        (last_.done > 0 ? bar(last_.done, 20) + " " : "") + "step " +
+        std::to_string(progress.step) + "  loss " + format("%.4f", step.loss) +
+        (last_.rows_per_second > 0 ? format("  %.0f samples/s", last_.rows_per_second) : "") +
+        left(last_));
+  }
+
+  void reported(const TrainingReport& report) override {
+    last_ = report;
+    std::string text = "step " + std::to_string(report.progress.step) + "  epoch " +
+                       std::to_string(report.progress.epoch()) + "  loss " +
+                       format("%.4f", report.loss) + format("  lr %.3g", report.learning_rate) +
+                       format("  norm %.3g", report.gradient_norm) +
+                       format("  %.0f samples/s", report.rows_per_second);
+    for (const TowerReport& tower : report.towers)
+      if (report.towers.size() > 1) text += "  " + tower.device + format(" %.4f", tower.loss);
+    if (!line_.terminal()) line_.print(text + left(report));
+    for (const std::string& note : report.notes) line_.print("note: " + note);
+  }
+
+  void evaluating(const std::string& set, std::int64_t batches, std::int64_t total) override {
+    if (!line_.due()) return;
+    if (total == 0) return line_.show("evaluates " + set + " batch " + std::to_string(batches));
+    line_.show("evaluates " + set + " " +
+               bar(static_cast<double>(batches) / static_cast<double>(total), 20) + " " +
+               std::to_string(batches) + " of " + std::to_string(total) + " batches");
+  }
+
+  void evaluated(const Evaluation& evaluation) override {
+    line_.print("step " + std::to_string(evaluation.step) + "  " + evaluation.set +
+                (evaluation.averaged ? " (averaged weights): " : ": ") +
+                line_of(evaluation.metrics) + (evaluation.best ? "  best so far" : ""));
+  }
+
+  void saved(const SaveReport& report) override {
+    if (!report.error.empty())
+      line_.print("NOT SAVED at step " + std::to_string(report.step) + ": " + report.error +
+                  "; training goes on, older checkpoints are as they were");
+    else if (!line_.terminal())
+      line_.print("step " + std::to_string(report.step) + "  saved " + report.path +
+                  format(" (%.1f MB,", static_cast<double>(report.bytes) / 1e6) +
+                  format(" stood still %.3f s)", report.stood_still.count()));
+  }
+
+  void ended(const TrainingEnd& end) override {
+    static constexpr const char* kWords[] = {"done", "the input has ended", "stopped early",
+                                             "stopped"};
+    line_.print(std::string(kWords[static_cast<int>(end.ending)]) + " at step " +
+                std::to_string(end.progress.step) + " after " +
+                duration_text(Seconds(end.progress.seconds)) +
+                (end.saved.empty() ? "" : "; saved " + end.saved));
+  }
+
+ private:
+  static std::string left(const TrainingReport& report) {
+    return report.left > Seconds(0) ? "  " + duration_text(report.left) + " left" : "";
+  }
+
+  StatusLine line_;
+  TrainingReport last_;
+};
+
+class JsonConsole : public Observer {
+ public:
+  void started(const TrainingStart& start) override {
+    print({{"event", "start"},
+           {"step", start.progress.step},
+           {"devices", start.devices},
+           {"plan", start.plan}});
+  }
+
+  void reported(const TrainingReport& report) override {
+    Json towers = Json::array();
+    for (const TowerReport& tower : report.towers)
+      towers.push_back({{"device", tower.device},
+                        {"loss", number(tower.loss)},
+                        {"rows", tower.rows},
+                        {"input", tower.input.count()},
+                        {"forward", tower.forward.count()},
+                        {"backward", tower.backward.count()},
+                        {"wait", tower.wait.count()},
+                        {"reduce", tower.reduce.count()},
+                        {"update", tower.update.count()}});
+    print({{"event", "report"},
+           {"step", report.progress.step},
+           {"epoch", report.progress.epoch()},
+           {"rows", report.progress.rows},
+           {"seconds", report.progress.seconds},
+           {"loss", number(report.loss)},
+           {"learning_rate", report.learning_rate},
+           {"gradient_norm", number(report.gradient_norm)},
+           {"clip_rate", report.clip_rate},
+           {"samples_per_second", report.rows_per_second},
+           {"left", report.left.count()},
+           {"towers", towers},
+           {"notes", report.notes}});
+  }
+
+  void evaluated(const Evaluation& evaluation) override {
+    Json metrics = Json::object();
+    for (const auto& [name, value] : evaluation.metrics) metrics[name] = number(value);
+    print({{"event", "evaluation"},
+           {"step", evaluation.step},
+           {"set", evaluation.set},
+           {"averaged", evaluation.averaged},
+           {"best", evaluation.best},
+           {"seconds", evaluation.took.count()},
+           {"metrics", metrics}});
+  }
+
+  void saved(const SaveReport& report) override {
+    print({{"event", "save"},
+           {"step", report.step},
+           {"path", report.path},
+           {"bytes", report.bytes},
+           {"stood_still", report.stood_still.count()},
+           {"seconds", report.took.count()},
+           {"error", report.error},
+           {"removed", report.removed}});
+  }
+
+  void ended(const TrainingEnd& end) override {
+    static constexpr const char* kWords[] = {"done", "input_ended", "early_stop", "stopped"};
+    print({{"event", "end"},
+           {"ending", kWords[static_cast<int>(end.ending)]},
+           {"step", end.progress.step},
+           {"saved", end.saved},
+           {"error", end.error}});
+  }
+
+ private:
+  using Json = nlohmann::ordered_json;
+
+  static Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+  static void print(const Json& line) {
+    std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Observer> make_console(LogStyle style) {
+  if (style == LogStyle::json) return std::make_unique<JsonConsole>();
+  return std::make_unique<TextConsole>();
+}
+
+std::string line_of(const std::map<std::string, double>& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics)
+    text += (text.empty() ? "" : "  ") + name + format(" %.4f", value);
+  return text;
+}
+
+std::string duration_text(Seconds time) {
+  const auto seconds = static_cast<std::int64_t>(std::llround(time.count()));
+  if (seconds < 60) return std::to_string(seconds) + " s";
+  if (seconds < 3600)
+    return std::to_string(seconds / 60) + " min " + std::to_string(seconds % 60) + " s";
+  return std::to_string(seconds / 3600) + " h " + std::to_string(seconds / 60 % 60) + " min";
+}
+
+}  // namespace lockstep::apps

@@ -1,0 +1,25 @@
+#pragma once
+
+// What a training shows: a progress line on a terminal, plain lines elsewhere, or one line of JSON
+// for everything that happens.
+
+#include <lockstep/observer.h>
+
+#include <chrono>
+#include <iosfwd>
+#include <memory>
+
+namespace lockstep::apps {
+
+enum class LogStyle { text, json };
+
+/// "text": a Console; "json": one line of JSON a report, evaluation and save.
+std::unique_ptr<Observer> make_console(LogStyle style);
+
+/// A table of metrics on one line: "accuracy 0.9123  loss 0.2534".
+std::string line_of(const std::map<std::string, double>& metrics);
+
+/// "3 s", "4 min 5 s", "2 h 10 min".
+std::string duration_text(Seconds time);
+
+}  // namespace lockstep::apps

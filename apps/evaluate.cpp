@@ -1,0 +1,136 @@
+// `lockstep evaluate`: what a checkpoint is worth.
+
+#include <lockstep/error.h>
+#include <lockstep/image.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "console.h"
+#include "device_flags.h"
+#include "exit_codes.h"
+#include "family.h"
+#include "run_folder.h"
+#include "signals.h"
+#include "terminal.h"
+
+namespace lockstep::apps {
+namespace {
+
+struct EvaluateFlags {
+  std::string path;
+  std::vector<std::string> sets;
+  DeviceFlags where;
+  std::string weights = "auto";
+  bool best = false;
+  std::string log = "text";
+  std::string pictures;
+};
+
+void write_pictures(const std::string& folder, const std::string& set, const Summary& result) {
+  std::filesystem::create_directories(folder);
+  for (const auto& [name, image] : result.images) {
+    const std::string path = folder + "/" + set + "-" + name + ".png";
+    std::ofstream file(path, std::ios::binary);
+    file << png(image);
+    if (!file.flush()) throw IoError(path, "write", errno);
+    std::cerr << "picture: " << path << "\n";
+  }
+}
+
+void print(const EvaluateFlags& flags, const std::string& set, std::int64_t step, bool averaged,
+           const Summary& result) {
+  if (flags.log == "json")
+    std::cout << nlohmann::ordered_json{{"event", "evaluation"},
+                                        {"step", step},
+                                        {"set", set},
+                                        {"averaged", averaged},
+                                        {"metrics", result.metrics}}
+                     .dump()
+              << std::endl;
+  else
+    std::cout << "step " << step << "  " << set << (averaged ? " (averaged weights): " : ": ")
+              << line_of(result.metrics) << std::endl;
+  for (const auto& [name, text] : result.texts)
+    if (flags.log == "text") std::cout << name << "\n" << text << std::endl;
+}
+
+/// False when a signal came.
+bool evaluate_sets(const EvaluateFlags& flags, Job& job, bool averaged) {
+  for (std::size_t i = 0; i < job.sets().size(); ++i) {
+    const std::string set = job.sets()[i];
+    std::optional<Summary> result;
+    {
+      StatusLine line;
+      result = job.evaluate(i, [&](std::int64_t batches, std::int64_t total) {
+        if (flags.log == "text" && total > 0 && line.due())
+          line.show("evaluates " + set + " " +
+                    bar(static_cast<double>(batches) / static_cast<double>(total), 20));
+        return !signalled();
+      });
+    }
+    if (!result) return false;
+    print(flags, set, job.towers().steps(), averaged, *result);
+    if (!flags.pictures.empty()) write_pictures(flags.pictures, set, *result);
+  }
+  return true;
+}
+
+int evaluate(const EvaluateFlags& flags, const Environment& environment) {
+  watch_signals();
+  const FoundCheckpoint found =
+      find_checkpoint(flags.path, flags.best ? Which::best : Which::newest);
+  const Manifest& manifest = found.checkpoint.manifest;
+  if (manifest.recipe.empty())
+    throw ConfigError("'" + found.path + "' has no recipe: `lockstep train` did not write it.");
+  Recipe recipe = parse_recipe(manifest.recipe, found.path + "'s recipe", flags.sets);
+  recipe.shards = manifest.shards;
+  const UsedDevices used = use_devices(flags.where, environment);
+  for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
+  const auto job = make_job(recipe, strategy_options(recipe, used.devices));
+  job->towers().load(found.checkpoint.state);
+  const bool averaged =
+      flags.weights == "averaged" || (flags.weights == "auto" && recipe.evaluate.averaged);
+  if (averaged && found.checkpoint.state.averages.empty())
+    throw ConfigError("'" + found.path +
+                      "' has no moving averages: --weights live has what it has.");
+  if (flags.log == "text") std::cerr << found.path << "\n";
+  bool complete = true;
+  const auto all = [&] { complete = evaluate_sets(flags, *job, averaged); };
+  if (averaged)
+    job->towers().with_averaged_weights(all);
+  else
+    all();
+  return complete ? kDone : kStopped;
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app, const Environment& environment, Run& run) {
+  const auto flags = std::make_shared<EvaluateFlags>();
+  CLI::App* command = app.add_subcommand("evaluate", "Evaluates a checkpoint with its recipe.");
+  command->add_option("path", flags->path, "a run, its folder of checkpoints, or one checkpoint")
+      ->required();
+  command->add_flag("--best", flags->best,
+                    "of a run, the best checkpoint by the recipe's metric; else the newest");
+  command
+      ->add_option("--weights", flags->weights,
+                   "live, averaged, or auto: as the recipe's evaluate.averaged says")
+      ->check(CLI::IsMember({"auto", "live", "averaged"}));
+  command->add_option("--set", flags->sets, "sets a field of its recipe: --set data.path=DIR")
+      ->allow_extra_args(false);
+  add_device_flags(*command, flags->where);
+  command->add_option("--log", flags->log, "text, or json: one line of JSON a set")
+      ->check(CLI::IsMember({"text", "json"}));
+  command->add_option("--pictures", flags->pictures,
+                      "writes the evaluation's pictures, such as the confusion matrix, as PNG into "
+                      "this folder");
+  command->callback(
+      [flags, environment, &run] { run = [=] { return evaluate(*flags, environment); }; });
+}
+
+}  // namespace lockstep::apps

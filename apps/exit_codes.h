@@ -1,0 +1,10 @@
+#pragma once
+
+namespace lockstep::apps {
+
+inline constexpr int kDone = 0;
+inline constexpr int kFailed = 1;
+inline constexpr int kUserError = 2;  ///< the user can put it right
+inline constexpr int kStopped = 3;    ///< by SIGINT or SIGTERM, and saved: start again to go on
+
+}  // namespace lockstep::apps

@@ -1,0 +1,127 @@
+#include "family.h"
+
+#include <algorithm>
+
+namespace lockstep::apps {
+namespace {
+
+Optimizer optimizer_of(const OptimizerRecipe& recipe) {
+  switch (recipe.name) {
+    case OptimizerName::sgd:
+    case OptimizerName::momentum:
+      return Sgd{.lr = recipe.lr,
+                 .momentum = recipe.momentum,
+                 .nesterov = recipe.nesterov,
+                 .weight_decay = recipe.weight_decay};
+    case OptimizerName::adam:
+      return Adam{.lr = recipe.lr,
+                  .beta1 = recipe.beta1,
+                  .beta2 = recipe.beta2,
+                  .epsilon = recipe.epsilon,
+                  .weight_decay = recipe.weight_decay};
+    case OptimizerName::adamw:
+      return AdamW{.lr = recipe.lr,
+                   .beta1 = recipe.beta1,
+                   .beta2 = recipe.beta2,
+                   .epsilon = recipe.epsilon,
+                   .weight_decay = recipe.weight_decay};
+    case OptimizerName::rmsprop:
+      return RmsProp{.lr = recipe.lr,
+                     .decay = recipe.decay,
+                     .epsilon = recipe.epsilon,
+                     .momentum = recipe.momentum,
+                     .weight_decay = recipe.weight_decay};
+    case OptimizerName::tensorflow_rmsprop: {
+      RmsProp optimizer =
+          tensorflow_rms_prop(recipe.lr, recipe.decay, recipe.momentum, recipe.epsilon);
+      optimizer.weight_decay = recipe.weight_decay;
+      return optimizer;
+    }
+    case OptimizerName::adagrad:
+      return Adagrad{
+          .lr = recipe.lr, .epsilon = recipe.epsilon, .weight_decay = recipe.weight_decay};
+  }
+  throw ConfigError("an optimizer without a name");
+}
+
+Schedule schedule_of(const ScheduleRecipe& recipe, std::int64_t steps) {
+  Schedule schedule{.warm_up = recipe.warm_up};
+  switch (recipe.name) {
+    case ScheduleName::constant:
+      break;
+    case ScheduleName::exponential:
+      schedule.shape = ExponentialDecay{
+          .rate = recipe.decay_rate, .steps = recipe.decay_steps, .staircase = recipe.staircase};
+      break;
+    case ScheduleName::piecewise:
+      schedule.shape = Piecewise{.boundaries = recipe.boundaries, .factors = recipe.factors};
+      break;
+    case ScheduleName::cosine:
+      if (recipe.decay_steps == 0 && steps == 0)
+        throw ConfigError(
+            "schedule.decay_steps = 0 lets a cosine end with the training, but neither train.steps "
+            "nor train.epochs says when that is: give one of the three.");
+      schedule.shape = Cosine{.steps = recipe.decay_steps > 0 ? recipe.decay_steps : steps,
+                              .floor = recipe.floor};
+      break;
+    case ScheduleName::inverse_sqrt:
+      schedule.shape = InverseSquareRoot{};
+      break;
+    case ScheduleName::plateau:
+      schedule.shape = Plateau{.factor = recipe.factor, .patience = recipe.patience};
+      break;
+  }
+  return schedule;
+}
+
+}  // namespace
+
+MirroredOptions strategy_options(const Recipe& recipe, std::vector<Device> devices) {
+  const OptimizerRecipe& optimizer = recipe.optimizer;
+  MirroredOptions options{.devices = std::move(devices),
+                          .shards = recipe.shards,
+                          .optimizer = optimizer_of(optimizer),
+                          .clip = {.global_norm = optimizer.clip},
+                          .seed = static_cast<std::uint64_t>(recipe.seed),
+                          .precision = recipe.precision};
+  if (optimizer.average > 0)
+    options.moving_average =
+        MovingAverage{.decay = optimizer.average, .warm_up = optimizer.average_warm_up};
+  return options;
+}
+
+TrainerOptions trainer_options(const Recipe& recipe, const Job& job) {
+  const TrainRecipe& train = recipe.train;
+  const EvaluateRecipe& evaluate = recipe.evaluate;
+  const SaveRecipe& save = recipe.save;
+  const std::int64_t by_epochs = train.epochs * job.steps_per_epoch();
+  const std::int64_t steps = train.steps > 0 && by_epochs > 0 ? std::min(train.steps, by_epochs)
+                                                              : std::max(train.steps, by_epochs);
+  return {
+      .limits = {.steps = train.steps, .epochs = train.epochs, .seconds = Seconds(train.seconds)},
+      .schedule = schedule_of(recipe.schedule, steps),
+      .report_every = train.report_every,
+      .evaluate = {.steps = evaluate.every_steps,
+                   .epochs = evaluate.every_epochs,
+                   .seconds = Seconds(evaluate.every_seconds)},
+      .averaged = evaluate.averaged,
+      .goal = {.metric = evaluate.metric == Metric::accuracy ? "accuracy" : "loss",
+               .higher_is_better = evaluate.better == Better::higher,
+               .patience = evaluate.stop_after},
+      .save = {.steps = save.every_steps, .seconds = Seconds(save.every_seconds)},
+      .keep = {.last = save.keep_last,
+               .every_hours = save.keep_every_hours,
+               .best = save.keep_best},
+      .weight_files = save.files,
+      .recipe = print_recipe(recipe)};
+}
+
+std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options) {
+  switch (recipe.family) {
+    case Family::classify:
+      return classify_job(recipe, std::move(options));
+  }
+  throw ConfigError("a recipe without a family");
+}
+
+}  // namespace lockstep::apps

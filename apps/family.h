@@ -1,0 +1,26 @@
+#pragma once
+
+// What a recipe becomes: options, and the job that its family makes of it.
+
+#include <lockstep/job.h>
+#include <lockstep/trainer.h>
+
+#include <memory>
+
+#include "recipe/recipe.h"
+
+namespace lockstep::apps {
+
+/// The strategy's options; `shards` of the recipe must be set.
+MirroredOptions strategy_options(const Recipe& recipe, std::vector<Device> devices);
+
+/// When to report, evaluate, save and end. The folder is the caller's.
+TrainerOptions trainer_options(const Recipe& recipe, const Job& job);
+
+/// Reads the data and makes the model, on every device of `options`.
+std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options);
+
+/// The family `classify`: images to classes.
+std::unique_ptr<Job> classify_job(const Recipe& recipe, MirroredOptions options);
+
+}  // namespace lockstep::apps

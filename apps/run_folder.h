@@ -1,0 +1,26 @@
+#pragma once
+
+// What a run leaves behind, in one folder:
+//
+//   recipe.toml             what was trained, every field
+//   checkpoints/step-...    see docs/checkpoints.md
+//   events.out.tfevents...  for TensorBoard
+
+#include <lockstep/checkpoint.h>
+
+#include <optional>
+#include <string>
+
+namespace lockstep::apps {
+
+/// Where a run's checkpoints are.
+std::string checkpoints_of(const std::string& run);
+
+enum class Which { newest, best };
+
+/// The checkpoint that a user means by `path`: one itself, the folder of checkpoints, or a run. Of
+/// several the newest that verifies, or the best by the metric of its recipe. What is not whole is
+/// named on the error stream. Throws ConfigError when there is none.
+FoundCheckpoint find_checkpoint(const std::string& path, Which which = Which::newest);
+
+}  // namespace lockstep::apps

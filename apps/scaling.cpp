@@ -1,0 +1,187 @@
+// `lockstep scaling`: samples per second on 1 to N devices, and what limits them.
+
+#include <lockstep/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+
+#include "commands.h"
+#include "console.h"
+#include "device_flags.h"
+#include "exit_codes.h"
+#include "family.h"
+#include "scaling_plot.h"
+#include "signals.h"
+#include "terminal.h"
+
+namespace lockstep::apps {
+namespace {
+
+struct ScalingFlags {
+  std::string recipe;
+  std::vector<std::string> sets;
+  DeviceFlags where;
+  std::vector<int> counts;
+  double seconds = 5;
+  std::string plot = "scaling.svg";
+};
+
+/// Where the time of the towers went, as parts of all of it.
+struct TimeSplit {
+  double compute = 0, input = 0, wait = 0, reduce = 0, update = 0;
+
+  void add(const StepReport& step) {
+    for (const TowerReport& tower : step.towers) {
+      compute += (tower.forward + tower.backward).count();
+      input += tower.input.count();
+      wait += tower.wait.count();
+      reduce += tower.reduce.count();
+      update += tower.update.count();
+    }
+  }
+
+  /// The largest part beside computing, if it is worth a word.
+  std::string largest(const std::string& slowest) const {
+    const double all = compute + input + wait + reduce + update;
+    const std::pair<double, std::string> parts[] = {
+        {input, "input: the devices wait for data"},
+        {wait, "waiting for the slowest device, " + slowest},
+        {reduce, "summing gradients"},
+        {update, "the update"}};
+    const auto& [part, words] = *std::ranges::max_element(parts);
+    if (part < 0.1 * all) return "computing";
+    return words + format(" (%.0f %% of the time)", 100 * part / all);
+  }
+};
+
+/// Which device computes longest.
+std::string slowest_of(const StepReport& step) {
+  const auto found = std::ranges::max_element(
+      step.towers, {}, [](const TowerReport& tower) { return tower.forward + tower.backward; });
+  return found->device;
+}
+
+/// Efficiency that the cut into shards allows: with 4 shards on 3 devices one has two of them.
+double share_limit(int shards, int devices) {
+  const int most = (shards + devices - 1) / devices;
+  return static_cast<double>(shards) / (most * devices);
+}
+
+ScalingPoint measure(const Recipe& recipe, const std::vector<Device>& devices, double seconds,
+                     StatusLine& line) {
+  const int count = static_cast<int>(devices.size());
+  const auto now = [&] { return now_on(devices); };
+  const Seconds start = now();
+  const auto job = make_job(recipe, strategy_options(recipe, devices));
+  ScalingPoint point{.devices = count};
+  auto step = job->step();
+  point.first_step = now() - start;
+  job->step();  // not counted either: caches, threads and memory settle
+  TimeSplit split;
+  double rows = 0;
+  const auto real_begin = std::chrono::steady_clock::now();
+  const Seconds begin = now();
+  do {
+    step = job->step();
+    if (!step) throw ConfigError("the input has ended before the measurement.");
+    rows += static_cast<double>(step->rows);
+    split.add(*step);
+    if (line.due())
+      line.show(std::to_string(count) + " devices, batch " + std::to_string(recipe.data.batch) +
+                format(": %.0f samples/s", rows / (now() - begin).count()));
+    if (signalled()) throw std::runtime_error("stopped by a signal");
+  } while (std::chrono::steady_clock::now() - real_begin < Seconds(seconds));
+  point.rows_per_second = rows / (now() - begin).count();
+  const double allowed = share_limit(recipe.shards, count);
+  point.limit = allowed < 0.9 ? std::to_string(recipe.shards) + " shards do not go into " +
+                                    std::to_string(count) + " devices evenly"
+                              : split.largest(slowest_of(*step));
+  return point;
+}
+
+void print(const std::string& title, const std::vector<ScalingPoint>& points) {
+  std::cout << title << "\n  devices   samples/s  efficiency  first step  limited by\n";
+  for (const ScalingPoint& point : points)
+    std::cout << "  " << std::setw(7) << point.devices << std::setw(12)
+              << format("%.0f", point.rows_per_second) << std::setw(12)
+              << format("%.2f", point.efficiency) << std::setw(12)
+              << format("%.2f s", point.first_step.count()) << "  " << point.limit << "\n";
+  for (std::size_t i = 1; i < points.size(); ++i)
+    if (points[i].rows_per_second < points[i - 1].rows_per_second)
+      std::cout << "  WARNING: " << points[i].devices << " devices are slower than "
+                << points[i - 1].devices << ": " << points[i].limit
+                << ". Use fewer, or a larger batch.\n";
+  std::cout << std::flush;
+}
+
+int scaling(const ScalingFlags& flags, const Environment& environment) {
+  watch_signals();
+  Recipe recipe = load_recipe(flags.recipe, flags.sets);
+  const UsedDevices used = use_devices(flags.where, environment);
+  for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
+  const int all = static_cast<int>(used.devices.size());
+  if (recipe.shards == 0) recipe.shards = std::max(4, all);
+  std::vector<int> counts = flags.counts;
+  for (int count = 1; flags.counts.empty() && count <= all; ++count) counts.push_back(count);
+  ScalingCurves curves{.title = flags.recipe + ", " + std::to_string(recipe.shards) +
+                                " shards, global batch " + std::to_string(recipe.data.batch)};
+  {
+    StatusLine line;
+    for (const int count : counts) {
+      if (count < 1 || count > all)
+        throw ConfigError("--counts " + std::to_string(count) + ": there are " +
+                          std::to_string(all) + " devices.");
+      const std::vector<Device> devices(used.devices.begin(), used.devices.begin() + count);
+      curves.strong.push_back(measure(recipe, devices, flags.seconds, line));
+      Recipe grown = recipe;
+      grown.data.batch *= count;
+      grown.shards *= count;
+      curves.weak.push_back(count == 1 ? curves.strong.back()
+                                       : measure(grown, devices, flags.seconds, line));
+    }
+  }
+  for (auto* points : {&curves.strong, &curves.weak})
+    for (ScalingPoint& point : *points)
+      point.efficiency = point.rows_per_second * points->front().devices /
+                         (points->front().rows_per_second * point.devices);
+  print("strong: the global batch stays " + std::to_string(recipe.data.batch), curves.strong);
+  print("weak: the batch of a device stays " + std::to_string(recipe.data.batch), curves.weak);
+  std::ofstream file(flags.plot);
+  file << scaling_svg(curves);
+  if (!file.flush()) throw IoError(flags.plot, "write", errno);
+  std::cout << "figure: " << flags.plot << "\n";
+  return kDone;
+}
+
+}  // namespace
+
+void add_scaling(CLI::App& app, const Environment& environment, Run& run) {
+  const auto flags = std::make_shared<ScalingFlags>();
+  CLI::App* command = app.add_subcommand(
+      "scaling", "Measures a recipe on 1 to N devices, says what limits it, and draws it.");
+  command->add_option("recipe", flags->recipe, "name of a recipe, or path of a TOML file")
+      ->required();
+  command->add_option("--set", flags->sets, "sets a field of the recipe")->allow_extra_args(false);
+  add_device_flags(*command, flags->where);
+  command
+      ->add_option("--counts", flags->counts,
+                   "numbers of devices to measure: 1,2,4; by default 1 to all of --devices")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--seconds", flags->seconds, "of each measurement")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--plot", flags->plot, "the figure to write, SVG");
+  command->footer(
+      "strong: the global batch is the recipe's on every number of devices.\n"
+      "weak: it grows with the devices, so that each has the same work.\n"
+      "efficiency: samples/s, divided by the devices and by samples/s of the first count.");
+  command->callback(
+      [flags, environment, &run] { run = [=] { return scaling(*flags, environment); }; });
+}
+
+}  // namespace lockstep::apps

@@ -1,0 +1,31 @@
+#include "signals.h"
+
+#include <unistd.h>
+
+#include <csignal>
+
+namespace lockstep::apps {
+namespace {
+
+volatile std::sig_atomic_t came = 0;
+
+void note(int signal) {
+  if (came != 0) _exit(128 + signal);
+  came = 1;
+  constexpr char kText[] = "\nstopping after this step; once more to stop at once\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kText, sizeof kText - 1);
+}
+
+}  // namespace
+
+void watch_signals() {
+  struct sigaction action = {};
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool signalled() { return came != 0; }
+
+}  // namespace lockstep::apps

@@ -1,0 +1,186 @@
+// `lockstep train`: trains a recipe, and goes on where it stopped.
+
+#include <lockstep/checkpoint.h>
+#include <lockstep/error.h>
+#include <lockstep/tensorboard.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "commands.h"
+#include "console.h"
+#include "device_flags.h"
+#include "exit_codes.h"
+#include "family.h"
+#include "placement_report.h"
+#include "run_folder.h"
+#include "signals.h"
+#include "trace_file.h"
+
+namespace lockstep::apps {
+namespace {
+
+struct TrainFlags {
+  std::string recipe;
+  std::vector<std::string> sets;
+  DeviceFlags where;
+  int shards = 0;
+  std::string run_dir;
+  std::string resume = "auto";
+  std::string log = "text";
+  std::string trace;
+  bool placement_report = false;
+  bool print_recipe = false;
+};
+
+/// Keeps the last step's report, for --placement-report.
+struct LastStep : Observer {
+  void stepped(const StepReport& step, const TrainingProgress&) override { report = step; }
+  StepReport report;
+};
+
+std::string default_run_dir(const std::string& recipe) {
+  return "runs/" + std::filesystem::path(recipe).stem().string();
+}
+
+std::optional<FoundCheckpoint> checkpoint_to_resume(const TrainFlags& flags) {
+  const std::string folder = checkpoints_of(flags.run_dir);
+  if (flags.resume == "auto") {
+    std::vector<std::string> problems;
+    auto found = load_newest(folder, problems);
+    for (const std::string& problem : problems)
+      std::cerr << "lockstep: skipped a checkpoint: " << problem << "\n";
+    if (!found && !problems.empty())
+      throw ConfigError("no checkpoint in '" + folder +
+                        "' is whole. Give another --run-dir to begin anew.");
+    return found;
+  }
+  if (flags.resume != "never") return find_checkpoint(flags.resume);
+  if (!list_checkpoints(folder).empty())
+    throw ConfigError("'" + flags.run_dir +
+                      "' has checkpoints already, and --resume never would write over them: give "
+                      "another --run-dir, or remove it.");
+  return std::nullopt;
+}
+
+/// What will not be as it was before it stopped.
+void tell_changes(const Manifest& manifest, const Recipe& recipe) {
+  if (manifest.recipe.empty()) return;
+  for (const std::string& change :
+       differences(parse_recipe(manifest.recipe, "the checkpoint's recipe"), recipe))
+    std::cerr << "note: changed since the checkpoint: " << change << "\n";
+}
+
+void write_recipe(const std::string& run_dir, const Recipe& recipe) {
+  const std::string path = run_dir + "/recipe.toml";
+  std::ofstream file(path);
+  file << print_recipe(recipe);
+  if (!file.flush()) throw IoError(path, "write", errno);
+}
+
+int code_of(const TrainingEnd& end) {
+  if (!end.error.empty()) return kFailed;
+  return end.ending == Ending::stopped ? kStopped : kDone;
+}
+
+int train(TrainFlags flags, const Environment& environment) {
+  watch_signals();
+  if (flags.run_dir.empty()) flags.run_dir = default_run_dir(flags.recipe);
+  if (flags.shards > 0) flags.sets.push_back("shards=" + std::to_string(flags.shards));
+  Recipe recipe = load_recipe(flags.recipe, flags.sets);
+  const auto found = flags.print_recipe ? std::nullopt : checkpoint_to_resume(flags);
+  const UsedDevices used = use_devices(flags.where, environment, !flags.trace.empty());
+  if (recipe.shards == 0)
+    recipe.shards = found ? found->checkpoint.manifest.shards
+                          : std::max(4, static_cast<int>(used.devices.size()));
+  if (flags.print_recipe) {
+    std::cout << print_recipe(recipe);
+    return kDone;
+  }
+  for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
+  if (found) tell_changes(found->checkpoint.manifest, recipe);
+
+  MirroredOptions strategy = strategy_options(recipe, used.devices);
+  if (!flags.trace.empty()) strategy.trace = std::make_shared<Trace>();
+  const auto job = make_job(recipe, strategy);
+  const auto console = make_console(flags.log == "json" ? LogStyle::json : LogStyle::text);
+  LastStep last;
+  TensorBoard board({.folder = flags.run_dir,
+                     .histograms_every = recipe.log.histograms_every,
+                     .text = "```toml\n" + print_recipe(recipe) + "```",
+                     .hyper_parameters = values_of(recipe),
+                     .metrics = {"loss/total", "test/accuracy", "test/loss"}});
+  std::vector<Observer*> observers = {console.get(), &last};
+  if (recipe.log.tensorboard) observers.push_back(&board);
+
+  TrainerOptions options = trainer_options(recipe, *job);
+  options.folder = checkpoints_of(flags.run_dir);
+  options.stop = signalled;
+  options.clock = [&] { return now_on(used.devices); };
+  Trainer trainer(*job, std::move(options), observers);
+  write_recipe(flags.run_dir, recipe);
+  if (found) trainer.resume(found->checkpoint);
+  const TrainingEnd end = trainer.run();
+
+  if (flags.placement_report) std::cout << placement_report(last.report, environment);
+  if (strategy.trace) write_trace(*strategy.trace, flags.trace);
+  if (!end.error.empty()) std::cerr << "lockstep: the last save failed: " << end.error << "\n";
+  if (end.ending == Ending::stopped && flags.log == "text")
+    std::cerr << "run the same command again to go on\n";
+  return code_of(end);
+}
+
+std::string recipes_text() {
+  std::string text = "Recipes built in (or give the path of a TOML file):\n";
+  for (const BuiltIn& recipe : built_in_recipes())
+    text +=
+        "  " + recipe.name +
+        std::string(std::max<std::size_t>(16, recipe.name.size() + 1) - recipe.name.size(), ' ') +
+        recipe.about + "\n";
+  return text;
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, const Environment& environment, Run& run) {
+  const auto flags = std::make_shared<TrainFlags>();
+  CLI::App* command = app.add_subcommand("train", "Trains a recipe; goes on where it stopped.");
+  command->add_option("recipe", flags->recipe, "name of a recipe, or path of a TOML file")
+      ->required();
+  command
+      ->add_option("--set", flags->sets,
+                   "sets a field of the recipe: --set optimizer.lr=0.01 --set train.steps=500")
+      ->allow_extra_args(false);
+  add_device_flags(*command, flags->where);
+  command
+      ->add_option("--shards", flags->shards,
+                   "parts of the global batch, what the result depends on; 0: as the recipe says, "
+                   "as the checkpoint has, or one a device, at least 4")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--run-dir", flags->run_dir,
+                      "folder of the run: checkpoints, TensorBoard events, the recipe. By default "
+                      "runs/<recipe>");
+  command->add_option("--resume", flags->resume,
+                      "auto: from the newest whole checkpoint of the run, if there is one. never: "
+                      "begin anew. Or the path of a checkpoint or run");
+  command->add_option("--log", flags->log, "text, or json: one line of JSON a report")
+      ->check(CLI::IsMember({"text", "json"}));
+  command->add_option("--trace", flags->trace,
+                      "write a timeline to this file, for chrome://tracing or Perfetto");
+  command->add_flag("--placement-report", flags->placement_report,
+                    "say at the end where everything ran");
+  command->add_flag("--print-recipe", flags->print_recipe,
+                    "print the recipe with every field, and do not train");
+  command->footer([] {
+    return recipes_text() + "\nFields, for --set and for TOML files:\n" + describe_fields() +
+           "\nExit codes: 0 done; 1 failed; 2 the user can put it right; 3 stopped by SIGINT or "
+           "SIGTERM, saved:\nrun the same command again to go on.";
+  });
+  command->callback(
+      [flags, environment, &run] { run = [=] { return train(*flags, environment); }; });
+}
+
+}  // namespace lockstep::apps

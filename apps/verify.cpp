@@ -1,0 +1,103 @@
+// `lockstep verify`: does the number of devices change the result of this recipe?
+
+#include <lockstep/error.h>
+#include <lockstep/verify.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "commands.h"
+#include "device_flags.h"
+#include "exit_codes.h"
+#include "family.h"
+#include "terminal.h"
+
+namespace lockstep::apps {
+namespace {
+
+struct VerifyFlags {
+  std::string recipe;
+  std::vector<std::string> sets;
+  DeviceFlags where;
+  std::vector<int> counts;
+  int steps = 3;
+};
+
+std::vector<int> counts_of(const VerifyFlags& flags, int devices) {
+  std::vector<int> counts = flags.counts;
+  if (counts.empty()) counts = {1, devices};
+  for (const int count : counts)
+    if (count < 1 || count > devices)
+      throw ConfigError("--counts " + std::to_string(count) + ": --devices " + flags.where.devices +
+                        " has " + std::to_string(devices) + ".");
+  if (std::ranges::max(counts) == std::ranges::min(counts))
+    throw ConfigError(
+        "there are no two numbers of devices to compare: give --devices cpu:0-3, say; more than "
+        "there are cores is fine.");
+  return counts;
+}
+
+/// The first difference after the same steps on both; empty: none.
+std::string compare(Job& expected, Job& found, int steps, StatusLine& line) {
+  for (int step = 0; step < steps; ++step) {
+    line.show("step " + std::to_string(step));
+    const auto a = expected.step(), b = found.step();
+    if (!a || !b) return "";
+    const std::string where = "step " + std::to_string(step) + ": ";
+    if (a->loss != b->loss)
+      return where + "loss " + std::to_string(a->loss) + " and " + std::to_string(b->loss);
+    const auto difference = first_difference(expected.towers().state(), found.towers().state());
+    if (!difference.empty()) return where + difference;
+  }
+  return "";
+}
+
+int verify(const VerifyFlags& flags, const Environment& environment) {
+  Recipe recipe = load_recipe(flags.recipe, flags.sets);
+  const UsedDevices used = use_devices(flags.where, environment);
+  for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
+  const auto counts = counts_of(flags, static_cast<int>(used.devices.size()));
+  if (recipe.shards == 0) recipe.shards = std::max(4, std::ranges::max(counts));
+  const auto job_on = [&](int count) {
+    return make_job(recipe,
+                    strategy_options(recipe, {used.devices.begin(), used.devices.begin() + count}));
+  };
+  for (std::size_t i = 1; i < counts.size(); ++i) {
+    const auto expected = job_on(counts.front()), found = job_on(counts[i]);
+    StatusLine line;
+    const std::string difference = compare(*expected, *found, flags.steps, line);
+    const std::string what = std::to_string(counts.front()) + " and " + std::to_string(counts[i]) +
+                             " devices, " + std::to_string(flags.steps) + " steps in " +
+                             std::to_string(recipe.shards) + " shards: ";
+    line.print(what + (difference.empty() ? "equal, bit for bit" : "DIFFER, " + difference));
+    if (!difference.empty()) return kFailed;
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, const Environment& environment, Run& run) {
+  const auto flags = std::make_shared<VerifyFlags>();
+  CLI::App* command = app.add_subcommand(
+      "verify", "Trains a recipe on several numbers of devices and compares every bit.");
+  command->add_option("recipe", flags->recipe, "name of a recipe, or path of a TOML file")
+      ->required();
+  command->add_option("--set", flags->sets, "sets a field of the recipe")->allow_extra_args(false);
+  add_device_flags(*command, flags->where);
+  command
+      ->add_option(
+          "--counts", flags->counts,
+          "numbers of devices, the first so many of --devices: 1,2,4. Each is compared with "
+          "the first; by default 1 and all")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--steps", flags->steps, "steps to compare after")
+      ->check(CLI::PositiveNumber);
+  command->footer("Exit codes: 0 equal; 1 they differ: the first tensor and element is named.");
+  command->callback(
+      [flags, environment, &run] { run = [=] { return verify(*flags, environment); }; });
+}
+
+}  // namespace lockstep::apps

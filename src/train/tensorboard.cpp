@@ -1,0 +1,115 @@
+#include <lockstep/events.h>
+#include <lockstep/tensorboard.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <optional>
+
+#include "train/module_graph.h"
+
+namespace lockstep {
+namespace {
+
+constexpr std::pair<const char*, Seconds TowerReport::*> kTimes[] = {
+    {"input", &TowerReport::input},       {"forward", &TowerReport::forward},
+    {"backward", &TowerReport::backward}, {"wait", &TowerReport::wait},
+    {"reduce", &TowerReport::reduce},     {"update", &TowerReport::update}};
+
+std::string rows(const std::map<std::string, std::string>& table) {
+  std::string text = "| | |\n| --- | --- |\n";
+  for (const auto& [name, value] : table) text += "| " + name + " | " + value + " |\n";
+  return text;
+}
+
+}  // namespace
+
+class TensorBoard::Impl {
+ public:
+  explicit Impl(TensorBoardOptions options) : options_(std::move(options)) {}
+
+  void start(const TrainingStart& start) {
+    EventWriterOptions how;
+    if (start.progress.step > 0) how.resumed_at = start.progress.step;
+    writer_.emplace(options_.folder, how);
+    model_ = &start.model;
+    writer_->graph(train::module_graph(start.model));
+    std::string plan;
+    for (const std::string& line : start.plan) plan += (plan.empty() ? "" : "; ") + line;
+    std::string devices;
+    for (const std::string& device : start.devices)
+      devices += (devices.empty() ? "" : ", ") + device;
+    writer_->text("run", start.progress.step,
+                  rows({{"devices", devices}, {"plan", plan}}) + "\n" + options_.text);
+    if (!options_.hyper_parameters.empty())
+      writer_->hyper_parameters(options_.hyper_parameters, options_.metrics);
+  }
+
+  void step(const TrainingProgress& progress) {
+    if (options_.histograms_every == 0 || progress.step % options_.histograms_every != 0) return;
+    const torch::NoGradGuard no_grad;
+    for (const auto& parameter : model_->named_parameters()) {
+      const torch::Tensor values =
+          parameter.value().detach().to(torch::kCPU, torch::kFloat32).contiguous();
+      writer_->histogram(
+          "parameters/" + parameter.key(), progress.step,
+          {values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())});
+    }
+  }
+
+  void report(const TrainingReport& report) {
+    const std::int64_t step = report.progress.step;
+    writer_->scalar("loss/total", step, report.loss);
+    writer_->scalar("train/learning_rate", step, report.learning_rate);
+    writer_->scalar("train/gradient_norm", step, report.gradient_norm);
+    writer_->scalar("train/clip_rate", step, report.clip_rate);
+    writer_->scalar("train/samples_per_second", step, report.rows_per_second);
+    writer_->scalar("train/epoch", step, static_cast<double>(report.progress.epoch()));
+    for (const TowerReport& tower : report.towers) {
+      if (!std::isnan(tower.loss)) writer_->scalar("loss/" + tower.device, step, tower.loss);
+      for (const auto& [stage, time] : kTimes)
+        writer_->scalar("time_" + std::string(stage) + "/" + tower.device, step,
+                        (tower.*time).count());
+      if (tower.peak_bytes > 0)
+        writer_->scalar("memory_peak_bytes/" + tower.device, step,
+                        static_cast<double>(tower.peak_bytes));
+    }
+  }
+
+  void evaluation(const Evaluation& evaluation) {
+    for (const auto& [name, value] : evaluation.metrics)
+      writer_->scalar(evaluation.set + "/" + name, evaluation.step, value);
+    for (const auto& [name, image] : evaluation.images)
+      writer_->image(evaluation.set + "/" + name, evaluation.step, image);
+    for (const auto& [name, text] : evaluation.texts)
+      writer_->text(evaluation.set + "/" + name, evaluation.step, text);
+  }
+
+  void save(const SaveReport& report) {
+    writer_->scalar("save/stood_still_seconds", report.step, report.stood_still.count());
+    writer_->scalar("save/seconds", report.step, report.took.count());
+  }
+
+  void end() {
+    if (!options_.hyper_parameters.empty()) writer_->session_end();
+    writer_->flush();
+  }
+
+ private:
+  TensorBoardOptions options_;
+  const torch::nn::Module* model_ = nullptr;
+  std::optional<EventWriter> writer_;
+};
+
+TensorBoard::TensorBoard(TensorBoardOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+TensorBoard::~TensorBoard() = default;
+void TensorBoard::started(const TrainingStart& start) { impl_->start(start); }
+void TensorBoard::stepped(const StepReport&, const TrainingProgress& progress) {
+  impl_->step(progress);
+}
+void TensorBoard::reported(const TrainingReport& report) { impl_->report(report); }
+void TensorBoard::evaluated(const Evaluation& evaluation) { impl_->evaluation(evaluation); }
+void TensorBoard::saved(const SaveReport& report) { impl_->save(report); }
+void TensorBoard::ended(const TrainingEnd&) { impl_->end(); }
+
+}  // namespace lockstep

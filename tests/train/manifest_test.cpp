@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+#include <lockstep/error.h>
+#include <lockstep/manifest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace lockstep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Manifest sample() {
+  Manifest manifest{.updates = 36,
+                    .loss_scale = 1024,
+                    .good_steps = 7,
+                    .seed = 18'446'744'073'709'551'615U,
+                    .shards = 8,
+                    .time = 1'700'000'000,
+                    .metrics = {{"test/accuracy", 0.1 + 0.2}, {"test/loss", NAN}},
+                    .recipe = "seed = 1\n",
+                    .lockstep_version = "0.1.0",
+                    .torch_version = "2.15.0",
+                    .files = {{"weights.safetensors", "weights", 12, std::string(64, 'a')}}};
+  manifest.progress = {.step = 37,
+                       .rows = 4736,
+                       .seconds = 12.25,
+                       .input = {1, 5},
+                       .schedule = {.decays = 2, .recent = {1.0 / 3, 0.7}},
+                       .window = {.steps = 3, .clipped = 1, .loss_sum = 1.1, .weight = 96},
+                       .evaluated = {30, 0, 10.5},
+                       .saved = {36, 1, 12},
+                       .best = 0.875,
+                       .best_step = 30,
+                       .stale = 1};
+  return manifest;
+}
+
+/// The message of the CorruptFile that reading `json` throws.
+std::string problem(const std::string& json) {
+  try {
+    parse_manifest("folder/manifest.json", json);
+  } catch (const CorruptFile& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Manifest, ReadsBackAsItWasBitForBit) {
+  const Manifest written = sample();
+  const Manifest read = parse_manifest("m", to_json(written));
+  EXPECT_EQ(to_json(read), to_json(written));
+  EXPECT_EQ(read.seed, written.seed);
+  EXPECT_EQ(read.metrics.at("test/accuracy"), 0.1 + 0.2);
+  EXPECT_TRUE(std::isnan(read.metrics.at("test/loss")));
+  EXPECT_EQ(read.progress.schedule, written.progress.schedule);
+  EXPECT_EQ(read.progress.window, written.progress.window);
+  EXPECT_EQ(read.progress.input, written.progress.input);
+  EXPECT_EQ(read.files.at(0).sha256, written.files.at(0).sha256);
+}
+
+TEST(Manifest, HasNoDeviceCount) {
+  EXPECT_EQ(to_json(sample()).find("device"), std::string::npos);
+  EXPECT_EQ(to_json(sample()).find("tower"), std::string::npos);
+}
+
+TEST(Manifest, NamesTheFieldThatIsMissing) {
+  for (const char* key : {"progress", "updates", "seed", "shards", "files", "metrics", "recipe"}) {
+    Json json = Json::parse(to_json(sample()));
+    json.erase(key);
+    EXPECT_NE(problem(json.dump()).find(std::string("manifest.") + key), std::string::npos) << key;
+  }
+}
+
+TEST(Manifest, NamesTheFieldThatIsNotWhatItShouldBe) {
+  const auto with = [](const char* pointer, const Json& value) {
+    Json json = Json::parse(to_json(sample()));
+    json[Json::json_pointer(pointer)] = value;
+    return problem(json.dump());
+  };
+  EXPECT_NE(with("/progress/step", -1).find("manifest.progress.step"), std::string::npos);
+  EXPECT_NE(with("/progress/step", 1.5).find("manifest.progress.step"), std::string::npos);
+  EXPECT_NE(with("/progress/input", "x").find("manifest.progress.input"), std::string::npos);
+  EXPECT_NE(with("/files/0/name", "../x").find("manifest.files.name"), std::string::npos);
+  EXPECT_NE(with("/files/0/holds", "x").find("manifest.files.holds"), std::string::npos);
+  EXPECT_NE(with("/files/0/sha256", "12").find("manifest.files.sha256"), std::string::npos);
+  EXPECT_NE(with("/version", 2).find("newer"), std::string::npos);
+  EXPECT_NE(with("/shards", 1'000'000'000'000).find("manifest.shards"), std::string::npos);
+}
+
+TEST(Manifest, SaysAtWhichByteItStopsBeingJson) {
+  const std::string text = to_json(sample());
+  EXPECT_NE(problem(text.substr(0, 40)).find("folder/manifest.json: at byte 4"), std::string::npos);
+  EXPECT_NE(problem(""), "");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,89 @@
+#pragma once
+
+// A small training for the tests: an MLP with dropout on made-up points.
+
+#include <lockstep/input.h>
+#include <lockstep/job.h>
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace lockstep::testing {
+
+struct Mlp : torch::nn::Module {
+  Mlp() {
+    one = register_module("one", torch::nn::Linear(6, 16));
+    norm = register_module("norm", torch::nn::BatchNorm1d(16));
+    two = register_module("two", torch::nn::Linear(16, 3));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return two(torch::dropout(torch::relu(norm(one(x))), 0.3, is_training()));
+  }
+  torch::nn::Linear one = nullptr, two = nullptr;
+  torch::nn::BatchNorm1d norm = nullptr;
+};
+
+/// Points and their classes, made from their number.
+struct Points {
+  std::int64_t count = 100;
+  std::int64_t size() const { return count; }
+  torch::data::Example<> at(std::int64_t, std::int64_t index) const {
+    KeyedRandom random(7, 0, index);
+    torch::Tensor data = torch::empty({6});
+    for (int i = 0; i < 6; ++i) data[i] = random.uniform() * 2 - 1;
+    const auto label = static_cast<std::int64_t>(data[0].item<float>() > 0) +
+                       static_cast<std::int64_t>(data[1].item<float>() > 0);
+    return {data, torch::tensor(label)};
+  }
+};
+
+using PointBatch = torch::data::Example<>;
+
+struct SmallJob {
+  int devices = 1;
+  int shards = 4;
+  Optimizer optimizer = Adam{.lr = 0.01};
+  std::int64_t epochs = input::kEndless;
+
+  std::unique_ptr<Job> make() const {
+    const auto batches = input::batch(input::shuffle(Points{}, 3), 12);
+    auto job = std::make_unique<MirroredJob<Mlp, PointBatch>>(
+        std::make_unique<Mirrored<Mlp>>(
+            MirroredOptions{.devices = cpu_devices(devices),
+                            .shards = shards,
+                            .optimizer = optimizer,
+                            .clip = {.global_norm = 0.5},
+                            .moving_average = MovingAverage{.decay = 0.9},
+                            .seed = 5}),
+        input::prefetch(batches, {.epochs = epochs}),
+        [](Mlp& model, const PointBatch& shard) {
+          const auto loss = torch::cross_entropy_loss(model.forward(shard.data), shard.target, {},
+                                                      at::Reduction::Sum);
+          return Loss{loss, static_cast<double>(shard.data.size(0))};
+        },
+        batches.size());
+    const auto test = input::batch(Points{.count = 30}, 10);
+    job->add_set(
+        "test", test.size(), [=] { return input::prefetch(test, {.epochs = 1}); },
+        [](Mlp& model, const PointBatch& batch) -> Metrics {
+          const auto rows = static_cast<double>(batch.data.size(0));
+          const auto hits = (model.forward(batch.data).argmax(1) == batch.target).sum();
+          return {{"accuracy", {hits.item<double>(), rows}}};
+        });
+    return job;
+  }
+};
+
+/// An empty folder of the test's own.
+inline std::string new_folder(const std::string& name) {
+  static std::atomic<int> number = 0;
+  const std::string path = ::testing::TempDir() + "/lockstep-" + std::to_string(::getpid()) + "-" +
+                           name + "-" + std::to_string(number++);
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+}  // namespace lockstep::testing
