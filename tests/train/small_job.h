@@ -27,7 +27,7 @@ struct Mlp : torch::nn::Module {
 
 /// Points and their classes, made from their number.
 struct Points {
-  std::int64_t count = 100;
+  std::int64_t count = 104;
   std::int64_t size() const { return count; }
   torch::data::Example<> at(std::int64_t, std::int64_t index) const {
     KeyedRandom random(7, 0, index);
