@@ -1,0 +1,183 @@
+"""`lockstep train`: limits, what a run leaves behind, going on, retention, refusals."""
+
+import glob
+import os
+import re
+import shutil
+
+import support
+from support import ProgramTest, checkpoint, manifest, steps_of, tree
+
+
+class Train(ProgramTest):
+    def test_trains_to_its_limit_and_leaves_recipe_checkpoint_and_events(self):
+        run = self.run_path()
+        result = self.train(run, 20)
+        self.assertExit(0, result)
+        self.assertEqual([20], steps_of(run))
+        self.assertEqual(1, len(glob.glob(f"{run}/events.out.tfevents.*")))
+        with open(f"{run}/recipe.toml", encoding="utf-8") as file:
+            self.assertRegex(file.read(), r"(?m)^steps = 20\b")
+        (end,) = result.events("end")
+        self.assertEqual(("done", 20, ""), (end["ending"], end["step"], end["error"]))
+        self.assertEqual(checkpoint(run, 20), end["saved"])
+
+    def test_the_same_command_again_says_that_it_is_done_and_changes_nothing(self):
+        run = self.run_path()
+        self.assertExit(0, self.train(run, 20))
+        before = tree(run)
+        again = self.train(run, 20, log="text")
+        self.assertExit(0, again)
+        self.assertSays("goes on from step 20", again.out)
+        self.assertSays("done at step 20", again.out)
+        self.assertNotIn("saved", again.out.split("goes on")[1])
+        self.assertEqual(before, tree(run))
+
+    def test_raising_the_limit_goes_on_and_says_what_changed(self):
+        run, whole = self.run_path(), self.run_path("whole")
+        self.assertExit(0, self.train(run, 15))
+        longer = self.train(run, 30)
+        self.assertExit(0, longer)
+        self.assertEqual(15, longer.events("start")[0]["step"])
+        self.assertIn("train.steps: 15 -> 30", longer.err)
+        self.assertExit(0, self.train(whole, 30))
+        self.assertSameTraining(whole, run)
+
+    def test_epochs_limit_a_training_too(self):
+        run = self.run_path()
+        # 256 images in batches of 32: 8 steps an epoch.
+        result = self.train(run, 0, sets=["train.epochs=2"])
+        self.assertExit(0, result)
+        self.assertEqual([16], steps_of(run))
+        self.assertEqual([2, 0], manifest(checkpoint(run, 16))["progress"]["input"][:2])
+
+    def test_the_run_folder_is_named_after_the_recipe_by_default(self):
+        arguments = self.train_arguments("unused", 2)
+        at = arguments.index("--run-dir")
+        self.assertExit(0, self.call(*arguments[:at], *arguments[at + 2 :]))
+        self.assertEqual([2], steps_of(f"{self.folder}/runs/fashion"))
+
+    def test_a_recipe_may_be_a_file_and_recipe_toml_is_one(self):
+        run, again = self.run_path(), self.run_path("again")
+        self.assertExit(0, self.train(run, 6))
+        result = self.call("train", f"{run}/recipe.toml", "--devices", "cpu:0-1", "--run-dir", again,
+                           "--log", "json")
+        self.assertExit(0, result)
+        self.assertSameTraining(run, again)
+
+    def test_flags_may_stand_before_the_recipe(self):
+        result = self.call("train", "--set", "train.steps=3", "--print-recipe", "fashion")
+        self.assertExit(0, result)
+        self.assertRegex(result.out, r"(?m)^steps = 3\b")
+
+    def test_a_run_learns(self):
+        run = self.run_path()
+        result = self.train(run, 60, sets=["data.augment=false", "model.width=4"])
+        self.assertExit(0, result)
+        losses = [report["loss"] for report in result.events("report")]
+        self.assertLess(losses[-1], 0.5 * losses[0])
+        self.assertGreater(result.events("evaluation")[-1]["metrics"]["accuracy"], 0.5)
+
+
+class Retention(ProgramTest):
+    def test_the_last_stay_and_the_plan_is_said_at_the_start(self):
+        run = self.run_path()
+        result = self.train(run, 40, log="text", sets=[
+            "save.every_steps=5", "save.keep_last=2", "save.keep_best=0"])
+        self.assertExit(0, result)
+        head = result.out.split("step ")[0]
+        self.assertSays("trains for 40 steps", head)
+        self.assertSays("saves every 5 steps.*keeps the last 2", head)
+        # A save that is due while the one before is being written comes a step or more later.
+        older, newest = steps_of(run)
+        self.assertEqual(40, newest)
+        self.assertGreaterEqual(older, 30)
+
+    def test_the_best_stay_besides_the_last(self):
+        run = self.run_path()
+        result = self.train(run, 48, sets=[
+            "evaluate.every_steps=8", "save.keep_last=1", "save.keep_best=2"])
+        self.assertExit(0, result)
+        self.assertTrue(any("the best 2" in line for line in result.events("start")[0]["plan"]))
+        accuracy = {event["step"]: event["metrics"]["accuracy"]
+                    for event in result.events("evaluation")}
+        self.assertEqual([8, 16, 24, 32, 40, 48], sorted(accuracy))
+        kept = steps_of(run)
+        self.assertIn(48, kept)
+        ranking = sorted(accuracy.values(), reverse=True)
+        self.assertEqual(ranking[:2], sorted((accuracy[step] for step in kept), reverse=True)[:2])
+        self.assertLessEqual(len(kept), 3)
+
+    def test_one_every_few_hours_stays(self):
+        run = self.run_path()
+        result = self.train(run, 30, log="text", sets=[
+            "save.every_steps=5", "save.keep_last=1", "save.keep_best=0",
+            "save.keep_every_hours=1000"])
+        self.assertExit(0, result)
+        self.assertSays("one every 1000 hours", result.out)
+        self.assertEqual([5, 30], steps_of(run), "the first of these hours, and the last")
+
+    def test_weights_in_three_files_are_read_back(self):
+        run, whole = self.run_path(), self.run_path("whole")
+        sets = ["save.files=3"]
+        self.assertExit(0, self.train(run, 12, sets=sets))
+        names = sorted(os.listdir(checkpoint(run, 12)))
+        self.assertEqual([f"weights-0000{i}-of-00003.safetensors" for i in (1, 2, 3)],
+                         [name for name in names if name.startswith("weights")])
+        self.assertExit(0, self.train(run, 24, sets=sets, devices="cpu:0-1"))
+        self.assertExit(0, self.train(whole, 24, sets=sets))
+        self.assertSameTraining(whole, run)
+
+    def test_the_number_of_files_may_change_between_sessions(self):
+        run, whole = self.run_path(), self.run_path("whole")
+        self.assertExit(0, self.train(run, 12, sets=["save.files=3"]))
+        self.assertExit(0, self.train(run, 24))
+        self.assertExit(0, self.train(whole, 24))
+        self.assertSameTraining(whole, run)
+
+
+class Refusals(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.given = f"{cls.class_folder}/given"
+        maker = cls("test_never_does_not_write_over_checkpoints")
+        maker.folder = cls.class_folder
+        maker.assertExit(0, maker.train(cls.given, 4))
+
+    def refused(self, pattern, *more, sets=()):
+        run = self.run_path()
+        shutil.copytree(self.given, run)
+        before = tree(run)
+        result = self.call(*self.train_arguments(run, 8, sets=sets), *more)
+        self.assertExit(2, result)
+        self.assertSays(pattern, result.err)
+        self.assertEqual("", result.out)
+        self.assertEqual(before, tree(run), "a refused training changes nothing")
+
+    def test_never_does_not_write_over_checkpoints(self):
+        self.refused(f"{re.escape(self.run_path())}.*has checkpoints already", "--resume", "never")
+
+    def test_another_number_of_shards_is_refused(self):
+        self.refused("checkpoint is of a training in 4 shards, this one is in 8", "--shards", "8")
+
+    def test_another_model_is_refused_by_the_name_of_a_tensor(self):
+        self.refused(r"'[a-z0-9]+\.weight' of the state", sets=["model.width=3"])
+
+    def test_another_optimizer_is_refused(self):
+        self.refused("the state has no '.*'", sets=["optimizer.name=adagrad"])
+
+    def test_resume_of_what_is_not_there_names_the_path(self):
+        self.refused("no run and no checkpoint at 'nowhere'", "--resume", "nowhere")
+
+    def test_resume_takes_the_path_of_a_run_or_of_a_checkpoint(self):
+        for number, path in enumerate((self.given, checkpoint(self.given, 4))):
+            run = self.run_path(f"run{number}")
+            result = self.call(*self.train_arguments(run, 8), "--resume", path)
+            self.assertExit(0, result)
+            self.assertEqual(4, result.events("start")[0]["step"])
+            self.assertEqual(8, steps_of(run)[-1])
+
+
+if __name__ == "__main__":
+    support.main()
