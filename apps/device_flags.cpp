@@ -8,10 +8,11 @@
 namespace lockstep::apps {
 
 void add_device_flags(CLI::App& command, DeviceFlags& flags) {
-  command.add_option("--devices", flags.devices,
-                     "auto: every GPU, else every core. Or cpu, gpu, sim: all of them. Or by "
-                     "number: cpu:0-3, gpu:0,2, sim:0-1. GPUs are numbered after "
-                     "CUDA_VISIBLE_DEVICES");
+  command
+      .add_option("--devices", flags.devices,
+                  "auto: every GPU, else every core. Or cpu, gpu, sim: all of them. Or by number: "
+                  "cpu:0-3, gpu:0,2, sim:0-1. GPUs are numbered after CUDA_VISIBLE_DEVICES")
+      ->take_last();
   command
       .add_option("--placement", flags.placement,
                   "soft: devices that are not there are left out, what a device cannot run runs on "
