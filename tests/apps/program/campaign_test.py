@@ -7,14 +7,15 @@ import signal
 import time
 
 import support
-from support import ProgramTest, checkpoint, manifest, steps_of
+from run_files import checkpoint, manifest, steps_of
+from support import ProgramTest
 
 KILLS = 50
 SEED = 20260
 STEPS = 90
-SETS = ["train.report_every=2", "save.every_steps=1", "save.keep_last=2", "evaluate.every_steps=15",
-        "model.dropout=0.4", "optimizer.average=0.95", "schedule.name=plateau", "schedule.patience=2",
-        "schedule.factor=0.9"]
+SETS = ["train.report_every=2", "save.every_steps=1", "save.keep_last=2",
+        "evaluate.every_steps=15", "model.dropout=0.4", "optimizer.average=0.95",
+        "schedule.name=plateau", "schedule.patience=2", "schedule.factor=0.9"]
 
 
 class Campaign(ProgramTest):

@@ -42,9 +42,9 @@ class Scaling(ProgramTest):
     def test_prints_a_table_and_draws_a_figure(self):
         plot = f"{self.folder}/plot.svg"
         result = self.call(
-            "scaling", "fashion", "--set", f"data.path={self.data}", "--set", "data.batch=32", "--set",
-            "model.width=2", "--devices", "cpu:0-2", "--counts", "1,3", "--seconds", "0.5", "--plot",
-            plot)
+            "scaling", "fashion", "--set", f"data.path={self.data}", "--set", "data.batch=32",
+            "--set", "model.width=2", "--devices", "cpu:0-2", "--counts", "1,3", "--seconds", "0.5",
+            "--plot", plot)
         self.assertExit(0, result)
         for title in ("strong: the global batch stays 32", "weak: the batch of a device stays 32"):
             self.assertIn(title, result.out)
@@ -54,7 +54,8 @@ class Scaling(ProgramTest):
         self.assertEqual(["1", "3", "1", "3"], [row[0] for row in rows], result.out)
         self.assertTrue(all(int(row[1]) > 0 and float(row[3]) > 0 for row in rows))
         self.assertEqual("1.00", rows[0][2])
-        self.assertAlmostEqual(int(rows[1][1]) / (3 * int(rows[0][1])), float(rows[1][2]), delta=0.02)
+        self.assertAlmostEqual(int(rows[1][1]) / (3 * int(rows[0][1])), float(rows[1][2]),
+                               delta=0.02)
         for slower, faster in ((rows[1], rows[0]), (rows[3], rows[2])):
             if int(slower[1]) < int(faster[1]):
                 self.assertIn("WARNING: 3 devices are slower than 1", result.out)

@@ -8,7 +8,8 @@ import subprocess
 import time
 
 import support
-from support import ProgramTest, checkpoint, steps_of, tree
+from run_files import checkpoint, left_over, steps_of, tree
+from support import ProgramTest
 
 
 def small_files_only(most):
@@ -40,7 +41,7 @@ class FullDisk(ProgramTest):
         self.assertIn("the last save failed", limited.err)
         self.assertEqual([10], steps_of(run))
         self.assertEqual(before, tree(checkpoint(run, 10)))
-        self.assertEqual([], support.left_over(run))
+        self.assertEqual([], left_over(run))
 
         rest = self.train(run, 30, sets=self.sets)
         self.assertExit(0, rest)
@@ -84,7 +85,7 @@ class FullDisk(ProgramTest):
                       next(save["error"] for save in full.events("save") if save["error"]))
         self.assertEqual(60, full.events("report")[-1]["step"], "training went on")
         self.assertEqual(saved, steps_of(run), "what was said to be saved is there, and only that")
-        self.assertEqual([], support.left_over(run))
+        self.assertEqual([], left_over(run))
 
         subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
         rest = self.train(run, 60, sets=sets)
@@ -136,7 +137,9 @@ class TwoRuns(ProgramTest):
         sets = ["train.report_every=1", "save.every_steps=5"]
         first = self.watch(run, 40, sets=sets)
         first.wait_for("save")
-        time.sleep(0.5)  # it stands still: nobody reads
+        first.stand_still()
+        while left_over(run):  # what is being saved goes on
+            time.sleep(0.02)
         before = tree(run)
         second = self.train(run, 40, sets=[*sets, "seed=7"])
         self.assertExit(2, second)

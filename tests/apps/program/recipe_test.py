@@ -55,7 +55,7 @@ class Recipe(ProgramTest):
     def test_a_bad_set(self):
         for assignment, pattern in (
             ("optimizer.rl=1", r"--set optimizer\.rl=1: unknown key.*did you mean 'optimizer\.lr'"),
-            ("optimizer.lr=fast", r"--set optimizer\.lr=fast: optimizer\.lr: found the text 'fast'"),
+            ("optimizer.lr=fast", r"--set optimizer\.lr=fast: optimizer\.lr: found .*'fast'"),
             ("optimizer.lr", r"--set optimizer\.lr: there is no '='"),
             ("train.steps=1.5", r"train\.steps: found 1\.5; allowed: an integer"),
         ):
@@ -68,7 +68,8 @@ class Recipe(ProgramTest):
     def test_every_command_that_takes_a_recipe_refuses_alike(self):
         for command in ("verify", "scaling"):
             self.refused([command, "fashon"], r"did you mean 'fashion'\?")
-            self.refused([command, "fashion", "--set", "modle.width=3"], "did you mean 'model.width'")
+            self.refused([command, "fashion", "--set", "modle.width=3"],
+                         "did you mean 'model.width'")
 
     def test_flags_are_checked(self):
         for flags, pattern in (
@@ -87,7 +88,8 @@ class Recipe(ProgramTest):
         result = self.call("train", "fashion", "--print-recipe", "--run-dir", self.run_path())
         self.assertExit(0, result)
         self.assertFalse(os.path.exists(self.run_path()))
-        for section in ("data", "model", "optimizer", "schedule", "train", "evaluate", "save", "log"):
+        for section in ("data", "model", "optimizer", "schedule", "train", "evaluate", "save",
+                        "log"):
             self.assertRegex(result.out, rf"(?m)^\[{section}\]$")
         with open(f"{self.folder}/printed.toml", "w", encoding="utf-8") as file:
             file.write(result.out)
@@ -141,11 +143,13 @@ class Data(ProgramTest):
         self.refused(f"{self.images}: at byte 0: expected an IDX file")
 
     def test_a_label_that_is_no_class_is_named_with_the_offset(self):
-        self.rewrite("t10k-labels-idx1-ubyte.gz", lambda content: content[:13] + b"\x0a" + content[14:])
-        self.refused("t10k-labels-idx1-ubyte.gz: at byte 13: expected a label from 0 to 9, not 10")
+        name = "t10k-labels-idx1-ubyte.gz"
+        self.rewrite(name, lambda content: content[:13] + b"\x0a" + content[14:])
+        self.refused(f"{name}: at byte 13: expected a label from 0 to 9, not 10")
 
     def test_labels_of_another_number_of_images_are_named(self):
-        shutil.copy(f"{self.own}/t10k-labels-idx1-ubyte.gz", f"{self.own}/train-labels-idx1-ubyte.gz")
+        shutil.copy(f"{self.own}/t10k-labels-idx1-ubyte.gz",
+                    f"{self.own}/train-labels-idx1-ubyte.gz")
         self.refused("train-labels-idx1-ubyte.gz: at byte 4: expected 256 labels")
 
     def test_a_batch_larger_than_the_data_is_all_of_it(self):

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: the step is finished, the training saved, and it goes on as if nothing was."""
+"""SIGTERM and SIGINT: the step is finished and saved, and the training goes on from there."""
 
 import glob
 import os
@@ -6,7 +6,8 @@ import signal
 import time
 
 import support
-from support import ProgramTest, checkpoint, manifest, steps_of
+from run_files import checkpoint, left_over, manifest, steps_of
+from support import ProgramTest
 
 EVERY_STEP = ["train.report_every=1"]  # a line a step: see support.Watched
 
@@ -50,7 +51,7 @@ class Signals(ProgramTest):
         run = self.run_path()
         training = self.watch(run, self.steps, sets=EVERY_STEP)
         training.wait_for("report", step=3)
-        time.sleep(0.5)  # nobody reads: it stands still inside of a report
+        training.stand_still()  # inside of a report
         training.send(number)
         time.sleep(0.3)
         self.assertIsNone(training.process.poll(), "the first signal does not end it at once")
@@ -94,7 +95,7 @@ class Signals(ProgramTest):
             end = result.events("end")[0]
             self.assertEqual(end["step"], steps_of(run)[-1])
             self.assertEqual("", end["error"])
-            self.assertEqual([], support.left_over(run))
+            self.assertEqual([], left_over(run))
         inspected = self.call("inspect", run)
         self.assertExit(0, inspected)
         self.assertNotIn("NOT WHOLE", inspected.out)
@@ -148,8 +149,8 @@ class WhileEvaluating(ProgramTest):
     def test_evaluate_stops_at_a_signal_too(self):
         run = self.run_path()
         self.assertExit(0, self.train(run, 5, sets=self.quick))
-        evaluation = self.watch_call("evaluate", run, "--devices", "cpu:0", "--log", "json", "--set",
-                                     "data.test_batch=1")
+        evaluation = self.watch_call("evaluate", run, "--devices", "cpu:0", "--log", "json",
+                                     "--set", "data.test_batch=1")
         while not support.catches(evaluation.pid, signal.SIGINT):
             self.assertIsNone(evaluation.process.poll())
             time.sleep(0.01)

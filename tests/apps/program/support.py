@@ -1,11 +1,10 @@
-"""What the tests of the program share: a small data set, calls of the program, runs that are watched
-line by line, and readers of what a run leaves behind.
+"""What the tests of the program share: a small data set, calls of the program, and runs that are
+watched line by line.
 
 A test file is called as `python3 <theme>_test.py PROGRAM`.
 """
 
 import gzip
-import hashlib
 import json
 import os
 import random
@@ -16,7 +15,10 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+
+from run_files import essence, last_checkpoint, tensor_bytes
 
 PROGRAM = ""
 TIMEOUT = 240  # seconds; far more than any call takes, so that a hang fails
@@ -40,14 +42,14 @@ def main():
 
 def write_idx(path, sizes, content):
     """An IDX file of bytes, gzipped as Fashion-MNIST's are."""
-    header = struct.pack(">BBBB", 0, 0, 8, len(sizes)) + b"".join(struct.pack(">I", n) for n in sizes)
+    header = struct.pack(f">BBBB{len(sizes)}I", 0, 0, 8, len(sizes), *sizes)
     with gzip.GzipFile(path, "wb", compresslevel=1, mtime=0) as file:
         file.write(header + content)
 
 
 def images_of(count, rng):
-    """Images that can be told apart, not too easily: noise, and for each class a place that is a little
-    brighter."""
+    """Images that can be told apart, not too easily: noise, and for each class a place that is a
+    little brighter."""
     dim = bytes(value // 2 for value in range(256))
     bright = bytes(min(255, value + 40) for value in range(256))
     labels = bytes(i % 10 for i in range(count))
@@ -94,8 +96,8 @@ class Result:
 class Watched:
     """A running program with --log json, read line by line.
 
-    Its pipe is small and holds a few lines only: a program that is not read from stands still at its
-    next report, so a test decides how far it gets, however busy the machine is.
+    Its pipe is small and holds a few lines only: a program that is not read from stands still at
+    its next report, so a test decides how far it gets, however busy the machine is.
     """
 
     def __init__(self, arguments, cwd):
@@ -124,6 +126,14 @@ class Watched:
             if found["event"] == event and found["step"] >= step:
                 return found
         raise AssertionError(f"no '{event}' at step {step}:\n{self.finish()}")
+
+    def stand_still(self):
+        """Waits until it does: its pipe is full, and it waits for a reader."""
+        until = time.monotonic() + TIMEOUT
+        while "pipe" not in waits_in(self.pid):
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise AssertionError("it does not stand still")
+            time.sleep(0.02)
 
     def send(self, number):
         self.process.send_signal(number)
@@ -179,9 +189,10 @@ class ProgramTest(unittest.TestCase):
         """
         fields = [
             f"data.path={self.data}", "data.batch=32", "data.workers=1", "data.test_batch=64",
-            "model.width=2", "model.dropout=0.25", "optimizer.lr=0.003", "schedule.name=inverse_sqrt",
-            "schedule.warm_up=10", "train.epochs=0", f"train.steps={steps}", "train.report_every=10",
-            "evaluate.every_epochs=0", "save.every_seconds=0", *sets]
+            "model.width=2", "model.dropout=0.25", "optimizer.lr=0.003",
+            "schedule.name=inverse_sqrt", "schedule.warm_up=10", "train.epochs=0",
+            f"train.steps={steps}", "train.report_every=10", "evaluate.every_epochs=0",
+            "save.every_seconds=0", *sets]
         flags = [flag for field in fields for flag in ("--set", field)]
         return ["train", "fashion", "--devices", devices, "--run-dir", run, "--log", log, *flags]
 
@@ -206,10 +217,19 @@ class ProgramTest(unittest.TestCase):
         self.assertRegex(re.sub(r"\s+", " ", text), pattern)
 
     def assertSameTraining(self, expected, found, what=""):
-        """The last checkpoints of two runs have the same step, input position, schedule and bytes."""
+        """The last checkpoints of two runs have the same step, position, schedule and bytes."""
         a, b = last_checkpoint(expected), last_checkpoint(found)
         self.assertEqual(essence(a), essence(b), what)
         self.assertEqual(tensor_bytes(a), tensor_bytes(b), what)
+
+
+def waits_in(pid):
+    """The function of the kernel that a process' first thread sleeps in."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/wchan", encoding="ascii") as file:
+            return file.read()
+    except OSError:  # it has ended
+        return ""
 
 
 def catches(pid, number):
@@ -217,95 +237,3 @@ def catches(pid, number):
     with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
         mask = next(line.split()[1] for line in file if line.startswith("SigCgt:"))
     return bool(int(mask, 16) >> (number - 1) & 1)
-
-
-# What a run leaves behind
-
-
-def checkpoints(run):
-    """The names of a run's checkpoints, ascending; what was being written or removed is not one."""
-    folder = f"{run}/checkpoints"
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return sorted(name for name in names if re.fullmatch(r"step-\d{9,}", name))
-
-
-def steps_of(run):
-    return [int(name.removeprefix("step-")) for name in checkpoints(run)]
-
-
-def checkpoint(run, step):
-    return f"{run}/checkpoints/step-{step:09d}"
-
-
-def last_checkpoint(run):
-    return f"{run}/checkpoints/{checkpoints(run)[-1]}"
-
-
-def left_over(run):
-    """What interrupted saves and removals left behind."""
-    return sorted(name for name in os.listdir(f"{run}/checkpoints")
-                  if name.endswith((".new", ".old")))
-
-
-def manifest(path):
-    with open(f"{path}/manifest.json", encoding="utf-8") as file:
-        return json.load(file)
-
-
-def essence(path):
-    """What of a manifest may not depend on how often the training was stopped, and where it ran."""
-    content = manifest(path)
-    progress = content["progress"]
-    return {
-        "progress": {key: progress[key] for key in ("step", "rows", "input", "schedule", "window")},
-        "updates": content["updates"], "seed": content["seed"], "shards": content["shards"],
-        "metrics": content["metrics"],
-        "files": {file["name"]: file["sha256"] for file in content["files"]}}
-
-
-def tensor_bytes(path):
-    """The SHA-256 of the tensor files themselves."""
-    found = {}
-    for name in sorted(os.listdir(path)):
-        if name.endswith(".safetensors"):
-            with open(f"{path}/{name}", "rb") as file:
-                found[name] = hashlib.sha256(file.read()).hexdigest()
-    return found
-
-
-def tree(folder):
-    """Every file below a folder with its content's SHA-256, without the events of TensorBoard and
-    the lock, which has the number of the last process."""
-    found = {}
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(place, name)
-            if not name.startswith("events.") and name != "lock":
-                with open(path, "rb") as file:
-                    found[os.path.relpath(path, folder)] = hashlib.sha256(file.read()).hexdigest()
-    return found
-
-
-def read_safetensors(path):
-    """Name -> (type, shape, bytes) of a safetensors file."""
-    with open(path, "rb") as file:
-        content = file.read()
-    (length,) = struct.unpack("<Q", content[:8])
-    header = json.loads(content[8 : 8 + length])
-    header.pop("__metadata__", None)
-    found = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        if not 0 <= begin <= end <= len(content) - 8 - length:
-            raise ValueError(f"{path}: {name} lies outside of the file")
-        found[name] = (entry["dtype"], entry["shape"], content[8 + length + begin : 8 + length + end])
-    return found
-
-
-def flip_byte(path, offset):
-    """Alters one byte; a negative offset counts from the end."""
-    with open(path, "r+b") as file:
-        file.seek(offset, os.SEEK_SET if offset >= 0 else os.SEEK_END)
-        byte = file.read(1)
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([byte[0] ^ 0x10]))

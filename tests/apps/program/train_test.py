@@ -6,7 +6,8 @@ import re
 import shutil
 
 import support
-from support import ProgramTest, checkpoint, manifest, steps_of, tree
+from run_files import checkpoint, manifest, steps_of, tree
+from support import ProgramTest
 
 
 class Train(ProgramTest):
@@ -60,8 +61,8 @@ class Train(ProgramTest):
     def test_a_recipe_may_be_a_file_and_recipe_toml_is_one(self):
         run, again = self.run_path(), self.run_path("again")
         self.assertExit(0, self.train(run, 6))
-        result = self.call("train", f"{run}/recipe.toml", "--devices", "cpu:0-1", "--run-dir", again,
-                           "--log", "json")
+        result = self.call("train", f"{run}/recipe.toml", "--devices", "cpu:0-1", "--run-dir",
+                           again, "--log", "json")
         self.assertExit(0, result)
         self.assertSameTraining(run, again)
 
