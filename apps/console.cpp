@@ -60,7 +60,8 @@ class TextConsole : public Observer {
     if (!report.error.empty())
       line_.print("NOT SAVED at step " + std::to_string(report.step) + ": " + report.error +
                   "; training goes on, older checkpoints are as they were");
-    else if (!line_.terminal())
+    if (!report.trouble.empty()) line_.print("note: " + report.trouble);
+    if (report.error.empty() && !line_.terminal())
       line_.print("step " + std::to_string(report.step) + "  saved " + report.path +
                   format(" (%.1f MB,", static_cast<double>(report.bytes) / 1e6) +
                   format(" stood still %.3f s)", report.stood_still.count()));
@@ -140,6 +141,7 @@ class JsonConsole : public Observer {
            {"stood_still", report.stood_still.count()},
            {"seconds", report.took.count()},
            {"error", report.error},
+           {"trouble", report.trouble},
            {"removed", report.removed}});
   }
 

@@ -5,15 +5,15 @@
 
 #include <lockstep/observer.h>
 
-#include <chrono>
-#include <iosfwd>
+#include <map>
 #include <memory>
+#include <string>
 
 namespace lockstep::apps {
 
 enum class LogStyle { text, json };
 
-/// "text": a Console; "json": one line of JSON a report, evaluation and save.
+/// What shows a training in that style, on standard output.
 std::unique_ptr<Observer> make_console(LogStyle style);
 
 /// A table of metrics on one line: "accuracy 0.9123  loss 0.2534".

@@ -4,7 +4,6 @@
 #include <lockstep/image.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -35,9 +34,7 @@ void write_pictures(const std::string& folder, const std::string& set, const Sum
   std::filesystem::create_directories(folder);
   for (const auto& [name, image] : result.images) {
     const std::string path = folder + "/" + set + "-" + name + ".png";
-    std::ofstream file(path, std::ios::binary);
-    file << png(image);
-    if (!file.flush()) throw IoError(path, "write", errno);
+    write_file(path, png(image));
     std::cerr << "picture: " << path << "\n";
   }
 }
@@ -129,6 +126,8 @@ void add_evaluate(CLI::App& app, const Environment& environment, Run& run) {
   command->add_option("--pictures", flags->pictures,
                       "writes the evaluation's pictures, such as the confusion matrix, as PNG into "
                       "this folder");
+  command->footer(
+      "Exit codes: 0 done; 1 failed; 2 the user can put it right; 3 stopped by a signal.");
   command->callback(
       [flags, environment, &run] { run = [=] { return evaluate(*flags, environment); }; });
 }

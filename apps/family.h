@@ -11,6 +11,9 @@
 
 namespace lockstep::apps {
 
+/// For a recipe that names none: one a device, at least 4.
+inline int default_shards(int devices) { return devices > 4 ? devices : 4; }
+
 /// The strategy's options; `shards` of the recipe must be set.
 MirroredOptions strategy_options(const Recipe& recipe, std::vector<Device> devices);
 

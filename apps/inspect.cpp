@@ -92,6 +92,11 @@ int print_list(const std::string& folder) {
   return static_cast<int>(problems.size());
 }
 
+int not_whole(const std::exception& problem) {
+  std::cout << "NOT WHOLE: " << problem.what() << "\n";
+  return kFailed;
+}
+
 int inspect(const std::string& path) {
   int problems = 0;
   if (!std::filesystem::exists(path + "/manifest.json") && std::filesystem::is_directory(path))
@@ -101,8 +106,9 @@ int inspect(const std::string& path) {
   try {
     found = find_checkpoint(path);
   } catch (const CorruptFile& problem) {
-    std::cout << "NOT WHOLE: " << problem.what() << "\n";
-    return kFailed;
+    return not_whole(problem);
+  } catch (const IoError& problem) {
+    return not_whole(problem);
   }
   print_manifest(found.path, found.checkpoint.manifest);
   print_tensors("weights", found.checkpoint.state.parameters);

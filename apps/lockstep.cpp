@@ -2,11 +2,15 @@
 
 #include <lockstep/error.h>
 
+#include <algorithm>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "commands.h"
 #include "completion.h"
 #include "exit_codes.h"
+#include "recipe/words.h"
 
 namespace {
 
@@ -29,6 +33,18 @@ int code_of(const std::exception_ptr& failure) {
   }
 }
 
+/// CLI11 does not say which command it did not know.
+void check_command(const CLI::App& app, int count, char** arguments) {
+  if (count < 2 || arguments[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  if (std::ranges::find(names, arguments[1]) == names.end())
+    throw ConfigError("there is no command '" + std::string(arguments[1]) + "'" +
+                      apps::did_you_mean(arguments[1], names) +
+                      ". There are: " + apps::listed(names) + ".");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -47,6 +63,7 @@ int main(int argc, char** argv) {
     apps::add_export(app, run);
     apps::add_devices(app, environment, run);
     apps::add_completion(app, run);
+    check_command(app, argc, argv);
     app.parse(argc, argv);
     return run();
   } catch (const CLI::ParseError& error) {

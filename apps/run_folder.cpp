@@ -2,8 +2,10 @@
 
 #include <lockstep/error.h>
 
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -36,14 +38,22 @@ std::optional<FoundCheckpoint> best_of(const std::string& folder) {
       return FoundCheckpoint{path, load_checkpoint(path)};
     } catch (const CorruptFile& problem) {
       std::cerr << "lockstep: skipped: " << problem.what() << "\n";
+    } catch (const IoError& problem) {
+      std::cerr << "lockstep: skipped: " << problem.what() << "\n";
     }
-  std::cerr << "note: no checkpoint has an evaluation, so the newest is taken\n";
+  std::cerr << "note: no whole checkpoint has an evaluation, so the newest is taken\n";
   return std::nullopt;
 }
 
 }  // namespace
 
 std::string checkpoints_of(const std::string& run) { return run + "/checkpoints"; }
+
+void write_file(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  if (!file.flush()) throw IoError(path, "write", errno);
+}
 
 FoundCheckpoint find_checkpoint(const std::string& path, Which which) {
   if (fs::exists(path + "/manifest.json")) return {path, load_checkpoint(path)};

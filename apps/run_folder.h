@@ -16,6 +16,9 @@ namespace lockstep::apps {
 /// Where a run's checkpoints are.
 std::string checkpoints_of(const std::string& run);
 
+/// Writes a small file. Throws IoError.
+void write_file(const std::string& path, const std::string& content);
+
 enum class Which { newest, best };
 
 /// The checkpoint that a user means by `path`: one itself, the folder of checkpoints, or a run. Of

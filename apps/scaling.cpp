@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "device_flags.h"
 #include "exit_codes.h"
 #include "family.h"
+#include "run_folder.h"
 #include "scaling_plot.h"
 #include "signals.h"
 #include "terminal.h"
@@ -30,6 +30,9 @@ struct ScalingFlags {
   double seconds = 5;
   std::string plot = "scaling.svg";
 };
+
+/// A signal came.
+struct Stopped {};
 
 /// Where the time of the towers went, as parts of all of it.
 struct TimeSplit {
@@ -94,7 +97,7 @@ ScalingPoint measure(const Recipe& recipe, const std::vector<Device>& devices, d
     if (line.due())
       line.show(std::to_string(count) + " devices, batch " + std::to_string(recipe.data.batch) +
                 format(": %.0f samples/s", rows / (now() - begin).count()));
-    if (signalled()) throw std::runtime_error("stopped by a signal");
+    if (signalled()) throw Stopped();
   } while (std::chrono::steady_clock::now() - real_begin < Seconds(seconds));
   point.rows_per_second = rows / (now() - begin).count();
   const double allowed = share_limit(recipe.shards, count);
@@ -125,7 +128,7 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
   const UsedDevices used = use_devices(flags.where, environment);
   for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
   const int all = static_cast<int>(used.devices.size());
-  if (recipe.shards == 0) recipe.shards = std::max(4, all);
+  if (recipe.shards == 0) recipe.shards = default_shards(all);
   std::vector<int> counts = flags.counts;
   for (int count = 1; flags.counts.empty() && count <= all; ++count) counts.push_back(count);
   ScalingCurves curves{.title = flags.recipe + ", " + std::to_string(recipe.shards) +
@@ -151,9 +154,7 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
                          (points->front().rows_per_second * point.devices);
   print("strong: the global batch stays " + std::to_string(recipe.data.batch), curves.strong);
   print("weak: the batch of a device stays " + std::to_string(recipe.data.batch), curves.weak);
-  std::ofstream file(flags.plot);
-  file << scaling_svg(curves);
-  if (!file.flush()) throw IoError(flags.plot, "write", errno);
+  write_file(flags.plot, scaling_svg(curves));
   std::cout << "figure: " << flags.plot << "\n";
   return kDone;
 }
@@ -180,8 +181,15 @@ void add_scaling(CLI::App& app, const Environment& environment, Run& run) {
       "strong: the global batch is the recipe's on every number of devices.\n"
       "weak: it grows with the devices, so that each has the same work.\n"
       "efficiency: samples/s, divided by the devices and by samples/s of the first count.");
-  command->callback(
-      [flags, environment, &run] { run = [=] { return scaling(*flags, environment); }; });
+  command->callback([flags, environment, &run] {
+    run = [=] {
+      try {
+        return scaling(*flags, environment);
+      } catch (const Stopped&) {
+        return kStopped;
+      }
+    };
+  });
 }
 
 }  // namespace lockstep::apps

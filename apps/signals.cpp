@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 
 namespace lockstep::apps {
@@ -11,9 +12,11 @@ volatile std::sig_atomic_t came = 0;
 
 void note(int signal) {
   if (came != 0) _exit(128 + signal);
+  const int before = errno;
   came = 1;
-  constexpr char kText[] = "\nstopping after this step; once more to stop at once\n";
+  constexpr char kText[] = "\nstopping; once more to stop at once\n";
   [[maybe_unused]] const auto written = write(STDERR_FILENO, kText, sizeof kText - 1);
+  errno = before;
 }
 
 }  // namespace
@@ -24,6 +27,7 @@ void watch_signals() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // nobody reads what is shown: no reason to lose a training
 }
 
 bool signalled() { return came != 0; }

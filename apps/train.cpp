@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
@@ -74,13 +73,6 @@ void tell_changes(const Manifest& manifest, const Recipe& recipe) {
     std::cerr << "note: changed since the checkpoint: " << change << "\n";
 }
 
-void write_recipe(const std::string& run_dir, const Recipe& recipe) {
-  const std::string path = run_dir + "/recipe.toml";
-  std::ofstream file(path);
-  file << print_recipe(recipe);
-  if (!file.flush()) throw IoError(path, "write", errno);
-}
-
 int code_of(const TrainingEnd& end) {
   if (!end.error.empty()) return kFailed;
   return end.ending == Ending::stopped ? kStopped : kDone;
@@ -91,11 +83,16 @@ int train(TrainFlags flags, const Environment& environment) {
   if (flags.run_dir.empty()) flags.run_dir = default_run_dir(flags.recipe);
   if (flags.shards > 0) flags.sets.push_back("shards=" + std::to_string(flags.shards));
   Recipe recipe = load_recipe(flags.recipe, flags.sets);
-  const auto found = flags.print_recipe ? std::nullopt : checkpoint_to_resume(flags);
+  std::shared_ptr<void> lock;
+  std::optional<FoundCheckpoint> found;
+  if (!flags.print_recipe) {
+    lock = lock_checkpoints(checkpoints_of(flags.run_dir));
+    found = checkpoint_to_resume(flags);
+  }
   const UsedDevices used = use_devices(flags.where, environment, !flags.trace.empty());
   if (recipe.shards == 0)
     recipe.shards = found ? found->checkpoint.manifest.shards
-                          : std::max(4, static_cast<int>(used.devices.size()));
+                          : default_shards(static_cast<int>(used.devices.size()));
   if (flags.print_recipe) {
     std::cout << print_recipe(recipe);
     return kDone;
@@ -118,18 +115,24 @@ int train(TrainFlags flags, const Environment& environment) {
 
   TrainerOptions options = trainer_options(recipe, *job);
   options.folder = checkpoints_of(flags.run_dir);
+  options.lock = lock;
   options.stop = signalled;
   options.clock = [&] { return now_on(used.devices); };
   Trainer trainer(*job, std::move(options), observers);
-  write_recipe(flags.run_dir, recipe);
-  if (found) trainer.resume(found->checkpoint);
+  if (found) trainer.resume(*found);
+  found.reset();
+  write_file(flags.run_dir + "/recipe.toml", print_recipe(recipe));
   const TrainingEnd end = trainer.run();
 
-  if (flags.placement_report) std::cout << placement_report(last.report, environment);
+  if (flags.placement_report)
+    (flags.log == "json" ? std::cerr : std::cout) << placement_report(last.report, environment);
+  if (const std::string problem = board.error(); !problem.empty())
+    std::cerr << "lockstep: events for TensorBoard are not complete: " << problem << "\n";
   if (strategy.trace) write_trace(*strategy.trace, flags.trace);
   if (!end.error.empty()) std::cerr << "lockstep: the last save failed: " << end.error << "\n";
   if (end.ending == Ending::stopped && flags.log == "text")
-    std::cerr << "run the same command again to go on\n";
+    std::cerr << (flags.resume == "auto" ? "run the same command again to go on\n"
+                                         : "the same command with --resume auto goes on\n");
   return code_of(end);
 }
 

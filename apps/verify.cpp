@@ -58,7 +58,7 @@ int verify(const VerifyFlags& flags, const Environment& environment) {
   const UsedDevices used = use_devices(flags.where, environment);
   for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
   const auto counts = counts_of(flags, static_cast<int>(used.devices.size()));
-  if (recipe.shards == 0) recipe.shards = std::max(4, std::ranges::max(counts));
+  if (recipe.shards == 0) recipe.shards = default_shards(std::ranges::max(counts));
   const auto job_on = [&](int count) {
     return make_job(recipe,
                     strategy_options(recipe, {used.devices.begin(), used.devices.begin() + count}));

@@ -7,6 +7,7 @@
 #include <lockstep/manifest.h>
 #include <lockstep/state.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +19,8 @@ struct Checkpoint {
   State state = {};
 };
 
-/// Writes a checkpoint aside and renames it to `path`: what is there is whole. Weights and buffers
+/// Writes a checkpoint aside and renames it to `path`, in place of one that is there: what is there
+/// is whole at every moment. Weights and buffers
 /// are spread over `weight_files` files. Returns the bytes written. Throws IoError.
 std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint,
                               int weight_files = 1);
@@ -47,6 +49,10 @@ struct FoundCheckpoint {
 /// The newest checkpoint in a folder that verifies; `problems` names those that did not.
 std::optional<FoundCheckpoint> load_newest(const std::string& folder,
                                            std::vector<std::string>& problems);
+
+/// Keeps a folder of checkpoints, which is made if need be, for this process until the handle is
+/// gone. Throws ConfigError, naming the process, when another has it. See TrainerOptions::lock.
+std::shared_ptr<void> lock_checkpoints(const std::string& folder);
 
 /// Tensors of one safetensors file, in the order of their names.
 std::vector<NamedTensor> load_tensors(const std::string& path);

@@ -68,6 +68,9 @@ class MirroredJob : public Job {
         steps_per_epoch_(steps_per_epoch),
         position_(input_->position()) {}
 
+  MirroredJob(const MirroredJob&) = delete;
+  MirroredJob& operator=(const MirroredJob&) = delete;
+
   /// Adds a set to evaluate: `open()` is a stream of its batches, `size` their number (0: unknown).
   /// `metric` is as for Mirrored::evaluate; `summarise` makes a Summary of what that returns.
   template <class Metric, class Summarise = Summary (*)(const Metrics&)>

@@ -54,9 +54,10 @@ struct SaveReport {
   std::string path;
   std::int64_t step = 0;
   std::uint64_t bytes = 0;
-  Seconds stood_still{};                  ///< training waited for the copy
+  Seconds stood_still{};                  ///< training waited for the copy, and for the save before
   Seconds took{};                         ///< writing, beside training
   std::string error = {};                 ///< why it failed; empty: it is there, whole
+  std::string trouble = {};               ///< why an older one could not be removed
   std::vector<std::string> removed = {};  ///< older ones that were not to be kept
 };
 
@@ -65,7 +66,7 @@ enum class Ending { done, input_ended, early_stop, stopped };
 struct TrainingEnd {
   Ending ending = Ending::done;
   TrainingProgress progress = {};
-  std::string saved = {};  ///< the last checkpoint; empty: none
+  std::string saved = {};  ///< the last checkpoint of this session; empty: none
   std::string error = {};  ///< of the last save
 };
 

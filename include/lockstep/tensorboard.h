@@ -30,6 +30,9 @@ class TensorBoard : public Observer {
   explicit TensorBoard(TensorBoardOptions options);
   ~TensorBoard() override;
 
+  /// Empty, or why events could not be written, or how many were lost.
+  std::string error() const;
+
   void started(const TrainingStart& start) override;
   void stepped(const StepReport& step, const TrainingProgress& progress) override;
   void reported(const TrainingReport& report) override;

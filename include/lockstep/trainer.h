@@ -15,7 +15,7 @@
 namespace lockstep {
 
 class Job;
-struct Checkpoint;
+struct FoundCheckpoint;
 
 /// How often: whichever is due first counts; 0 means never.
 struct Every {
@@ -45,8 +45,9 @@ struct TrainerOptions {
   Every evaluate = {};             ///< and at the end, if there is a set to evaluate
   bool averaged = false;           ///< evaluate the moving averages, not the weights
   Goal goal = {};
-  std::string folder = {};  ///< for checkpoints; empty: none are saved
-  Every save = {};          ///< and at the end, and at a new best
+  std::string folder = {};               ///< for checkpoints; empty: none are saved
+  std::shared_ptr<void> lock = nullptr;  ///< of the folder, if lock_checkpoints() took it before
+  Every save = {};  ///< and at the end, and when the best are kept and it is one
   Retention keep = {};
   int weight_files = 1;     ///< weights are spread over so many files
   std::string recipe = {};  ///< kept in checkpoints
@@ -55,20 +56,23 @@ struct TrainerOptions {
   std::function<Seconds()> clock = nullptr;  ///< the steady clock by default
 };
 
-/// Use from one thread. Throws what a step, the input or an evaluation throws; a checkpoint that
-/// cannot be written is told to the observers, and training goes on.
+/// Use from one thread. Throws what a step, the input, an evaluation or an observer throws, after
+/// saving what the steps before came to; a checkpoint that cannot be written is told to the
+/// observers, and training goes on.
 class Trainer {
  public:
   Trainer(Job& job, TrainerOptions options, std::vector<Observer*> observers = {});
   ~Trainer();
 
-  /// Takes over a checkpoint: weights, slots, input position and all numbers. Before run(). Those
-  /// of later steps in the folder are renamed to .aside: they count no more, and are not lost.
+  /// Takes over a checkpoint: weights, slots, input position and all numbers. Before run(). What is
+  /// in the folder and does not lead to it (checkpoints of later steps; all of them, when it comes
+  /// from elsewhere) is renamed to .aside: it counts no more, and is not lost.
   /// Throws ConfigError when it is of another model, optimizer or number of shards.
-  void resume(const Checkpoint& checkpoint);
+  void resume(const FoundCheckpoint& found);
 
   /// Trains until a limit, the end of the input, early stopping, or `stop`; then saves. What runs
-  /// beside is done when it returns.
+  /// beside is done when it returns. Throws ConfigError when the folder has checkpoints and none
+  /// was resumed.
   TrainingEnd run();
 
  private:

@@ -46,14 +46,16 @@ NewFolder::NewFolder(const std::string& final_path)
 
 NewFolder::~NewFolder() {
   std::error_code ignored;
-  if (!committed_) fs::remove_all(path_, ignored);
+  fs::remove_all(path_, ignored);
 }
 
 void NewFolder::commit() {
   sync_all_in(path_);
-  attempt(final_path_, "rename to",
-          [&] { return std::rename(path_.c_str(), final_path_.c_str()); });
-  committed_ = true;
+  attempt(final_path_, "rename to", [&] {
+    if (std::rename(path_.c_str(), final_path_.c_str()) == 0) return 0;
+    if (errno != ENOTEMPTY && errno != EEXIST) return -1;
+    return ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, final_path_.c_str(), RENAME_EXCHANGE);
+  });
   sync_folder(folder_of(final_path_));
 }
 

@@ -4,8 +4,8 @@
 
 namespace lockstep::io {
 
-/// A folder that appears under its name whole or not at all. It is filled as `final_path`.new,
-/// which the destructor removes unless it was committed; one that a crash left behind is replaced.
+/// A folder that appears under its name whole or not at all, in place of one that is there. It is
+/// filled as `final_path`.new, which the destructor removes; one that a crash left is replaced.
 class NewFolder {
  public:
   /// The folder that `final_path` is to be in must exist.
@@ -17,14 +17,13 @@ class NewFolder {
   /// Where to write meanwhile.
   const std::string& path() const { return path_; }
 
-  /// Syncs all that is in the folder, at any depth, and gives it its name. Throws IoError when
-  /// there is a folder of that name with something in it: it is never replaced.
+  /// Syncs all that is in the folder, at any depth, and gives it its name. If a folder has that name
+  /// the two are exchanged in one go, and the older one is removed: at every moment one is there.
   void commit();
 
  private:
   std::string final_path_;
   std::string path_;
-  bool committed_ = false;
 };
 
 }  // namespace lockstep::io

@@ -128,6 +128,15 @@ void Engine::load(const State& state) {
   const auto& layouts = replicas_->layouts();
   const auto parameters = flat(state.parameters, "", layouts);
   const auto buffers = flat(state.buffers, "", replicas_->buffer_layouts());
+  std::size_t parameter_count = 0;
+  for (const arena::Layout& layout : layouts) parameter_count += layout.seats.size();
+  const std::size_t own_slots = towers_.front().updates.front().slots().size() * parameter_count;
+  if (state.slots.size() != own_slots)
+    throw ConfigError("the state has " + std::to_string(state.slots.size()) +
+                      " slots, the optimizer has " + std::to_string(own_slots) +
+                      ": it is of another optimizer.");
+  if (options_.moving_average && state.averages.empty())
+    throw ConfigError("the state has no moving averages: it was trained without them.");
   std::vector<std::vector<torch::Tensor>> slots;
   for (const optim::Slot& slot : towers_.front().updates.front().slots())
     slots.push_back(flat(state.slots, "/" + slot.name, layouts));

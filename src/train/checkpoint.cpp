@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "io/file.h"
+#include "io/folder_lock.h"
 #include "io/new_folder.h"
 #include "io/sha256.h"
 #include "train/tensor_file.h"
@@ -68,15 +69,6 @@ std::vector<NamedTensor> weights_of(const State& state) {
   return all;
 }
 
-/// Moves what is in the way aside, so that a crash leaves the one or the other.
-void make_way(const std::string& path) {
-  if (!fs::exists(path)) return;
-  std::error_code error;
-  fs::remove_all(path + ".old", error);
-  fs::rename(path, path + ".old", error);
-  if (error) throw IoError(path, "move aside", error.value());
-}
-
 void verify(const std::string& folder, const ManifestFile& file) {
   const std::string path = folder + "/" + file.name;
   std::error_code error;
@@ -100,6 +92,8 @@ Manifest read_manifest(const std::string& folder) {
 std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint,
                               int weight_files) {
   const State& state = checkpoint.state;
+  if (fs::exists(path) && !fs::exists(path + "/" + kManifest))
+    throw IoError(path, "save a checkpoint in place of what is none", EEXIST);
   io::NewFolder folder(path);
   Manifest manifest = checkpoint.manifest;
   manifest.updates = state.updates;
@@ -116,10 +110,7 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
   io::File file(folder.path() + "/" + kManifest);
   file.write(json);
   file.close();
-  make_way(path);
   folder.commit();
-  std::error_code ignored;
-  fs::remove_all(path + ".old", ignored);
   return std::accumulate(manifest.files.begin(), manifest.files.end(), std::uint64_t{json.size()},
                          [](std::uint64_t sum, const ManifestFile& f) { return sum + f.bytes; });
 }
@@ -142,6 +133,13 @@ Checkpoint load_checkpoint(const std::string& path) {
   // Files of weights have all three: a model takes each by its name.
   state.buffers = state.frozen = state.parameters;
   return checkpoint;
+}
+
+std::shared_ptr<void> lock_checkpoints(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw IoError(folder, "make the folder", error.value());
+  return std::make_shared<io::FolderLock>(folder);
 }
 
 std::string checkpoint_path(const std::string& folder, std::int64_t step) {

@@ -157,6 +157,8 @@ Json parse(const std::string& path, const std::string& text) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     throw CorruptFile(path, error.byte, "JSON");
+  } catch (const Json::exception&) {
+    throw CorruptFile(path, 0, "JSON with numbers that fit");
   }
 }
 

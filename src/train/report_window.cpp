@@ -5,14 +5,6 @@
 #include <limits>
 
 namespace lockstep::train {
-namespace {
-
-constexpr Seconds TowerReport::*kTimes[] = {&TowerReport::input,    &TowerReport::forward,
-                                            &TowerReport::backward, &TowerReport::wait,
-                                            &TowerReport::reduce,   &TowerReport::update};
-
-}  // namespace
-
 void ReportWindow::add(const StepReport& step, Seconds took) {
   ++steps_;
   rows_ += rows_of(step);
@@ -30,7 +22,7 @@ void ReportWindow::add(const StepReport& step, Seconds took) {
     sum.shards = tower.shards;
     sum.rows += tower.rows;
     sum.peak_bytes = std::max(sum.peak_bytes, tower.peak_bytes);
-    for (const auto time : kTimes) sum.*time += tower.*time;
+    for (const auto& [stage, time] : kStages) sum.*time += tower.*time;
     if (!std::isfinite(tower.loss)) continue;
     const double weight = tower.rows > 0 ? static_cast<double>(tower.rows) : 1;
     sum.loss += tower.loss * weight;
@@ -39,7 +31,6 @@ void ReportWindow::add(const StepReport& step, Seconds took) {
 }
 
 void ReportWindow::fill(TrainingReport& report) const {
-  report.steps = steps_;
   report.gradient_norm = gradient_norm_;
   report.rows_per_second = took_.count() > 0 ? rows_ / took_.count() : 0;
   report.notes = notes_;
@@ -48,7 +39,7 @@ void ReportWindow::fill(TrainingReport& report) const {
     TowerReport& tower = report.towers[i];
     tower.loss =
         weights_[i] > 0 ? tower.loss / weights_[i] : std::numeric_limits<double>::quiet_NaN();
-    for (const auto time : kTimes)
+    for (const auto& [stage, time] : kStages)
       tower.*time /= static_cast<double>(std::max<std::int64_t>(steps_, 1));
   }
 }

@@ -4,9 +4,15 @@
 
 #include <lockstep/observer.h>
 
-#include <optional>
+#include <utility>
 
 namespace lockstep::train {
+
+/// What a tower's time is split into.
+inline constexpr std::pair<const char*, Seconds TowerReport::*> kStages[] = {
+    {"input", &TowerReport::input},       {"forward", &TowerReport::forward},
+    {"backward", &TowerReport::backward}, {"wait", &TowerReport::wait},
+    {"reduce", &TowerReport::reduce},     {"update", &TowerReport::update}};
 
 /// The parts of a report that a checkpoint does not keep.
 class ReportWindow {

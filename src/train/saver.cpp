@@ -9,6 +9,16 @@
 
 namespace lockstep::train {
 
+Saver::Saver(SaverOptions options) : options_(std::move(options)) {
+  namespace fs = std::filesystem;
+  std::vector<fs::path> left;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(options_.folder, ignored))
+    if (const auto ending = entry.path().extension(); ending == ".new" || ending == ".old")
+      left.push_back(entry.path());
+  for (const fs::path& path : left) fs::remove_all(path, ignored);
+}
+
 bool Saver::busy() const {
   return writing_.valid() && writing_.wait_for(Seconds(0)) != std::future_status::ready;
 }
@@ -40,9 +50,10 @@ void Saver::set_aside_after(std::int64_t step) const {
   namespace fs = std::filesystem;
   for (const ListedCheckpoint& listed : list_checkpoints(options_.folder)) {
     if (listed.manifest.progress.step <= step) continue;
+    std::string aside = listed.path + ".aside";
+    for (int n = 2; fs::exists(aside); ++n) aside = listed.path + ".aside" + std::to_string(n);
     std::error_code error;
-    fs::remove_all(listed.path + ".aside", error);
-    fs::rename(listed.path, listed.path + ".aside", error);
+    fs::rename(listed.path, aside, error);
     if (error) throw IoError(listed.path, "move aside", error.value());
   }
 }
@@ -61,7 +72,11 @@ SaveReport Saver::write(const SaverOptions& options, const Checkpoint& checkpoin
                     .stood_still = stood_still};
   try {
     report.bytes = save_checkpoint(report.path, checkpoint, options.weight_files);
-    report.removed = remove_old(options);
+    try {
+      report.removed = remove_old(options);
+    } catch (const std::exception& problem) {
+      report.trouble = problem.what();
+    }
   } catch (const std::exception& problem) {
     report.error = problem.what();
   }
@@ -83,6 +98,7 @@ std::vector<std::string> Saver::remove_old(const SaverOptions& options) {
     // Renamed first: what is half removed does not look like a checkpoint.
     const std::string aside = listed[i].path + ".old";
     std::error_code error;
+    fs::remove_all(aside, error);
     fs::rename(listed[i].path, aside, error);
     if (!error) fs::remove_all(aside, error);
     if (error) throw IoError(listed[i].path, "remove", error.value());

@@ -22,7 +22,8 @@ struct SaverOptions {
 /// Use from one thread. At most one checkpoint is being written at a time.
 class Saver {
  public:
-  explicit Saver(SaverOptions options) : options_(std::move(options)) {}
+  /// Removes what a process that was killed left half written or half removed.
+  explicit Saver(SaverOptions options);
 
   bool busy() const;
 
@@ -32,8 +33,7 @@ class Saver {
   /// Reports of what has ended since the last call; waits for what is being written if asked to.
   std::vector<SaveReport> ended(bool wait);
 
-  /// Renames the checkpoints of later steps, so that they count no more: they are torn, or of a
-  /// course that is left.
+  /// Renames the checkpoints of later steps to .aside, so that they count no more.
   void set_aside_after(std::int64_t step) const;
 
   /// Would a checkpoint with this value be among the best that are kept?

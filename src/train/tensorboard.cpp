@@ -6,14 +6,10 @@
 #include <optional>
 
 #include "train/module_graph.h"
+#include "train/report_window.h"
 
 namespace lockstep {
 namespace {
-
-constexpr std::pair<const char*, Seconds TowerReport::*> kTimes[] = {
-    {"input", &TowerReport::input},       {"forward", &TowerReport::forward},
-    {"backward", &TowerReport::backward}, {"wait", &TowerReport::wait},
-    {"reduce", &TowerReport::reduce},     {"update", &TowerReport::update}};
 
 std::string rows(const std::map<std::string, std::string>& table) {
   std::string text = "| | |\n| --- | --- |\n";
@@ -29,7 +25,7 @@ class TensorBoard::Impl {
 
   void start(const TrainingStart& start) {
     EventWriterOptions how;
-    if (start.progress.step > 0) how.resumed_at = start.progress.step;
+    if (start.progress.step > 0) how.resumed_at = start.progress.step + 1;
     writer_.emplace(options_.folder, how);
     model_ = &start.model;
     writer_->graph(train::module_graph(start.model));
@@ -66,7 +62,7 @@ class TensorBoard::Impl {
     writer_->scalar("train/epoch", step, static_cast<double>(report.progress.epoch()));
     for (const TowerReport& tower : report.towers) {
       if (!std::isnan(tower.loss)) writer_->scalar("loss/" + tower.device, step, tower.loss);
-      for (const auto& [stage, time] : kTimes)
+      for (const auto& [stage, time] : train::kStages)
         writer_->scalar("time_" + std::string(stage) + "/" + tower.device, step,
                         (tower.*time).count());
       if (tower.peak_bytes > 0)
@@ -89,6 +85,13 @@ class TensorBoard::Impl {
     writer_->scalar("save/seconds", report.step, report.took.count());
   }
 
+  std::string error() const {
+    if (!writer_) return "";
+    if (const std::string problem = writer_->error(); !problem.empty()) return problem;
+    const std::int64_t dropped = writer_->dropped();
+    return dropped == 0 ? "" : std::to_string(dropped) + " events were dropped, the disk is slow";
+  }
+
   void end() {
     if (!options_.hyper_parameters.empty()) writer_->session_end();
     writer_->flush();
@@ -103,6 +106,7 @@ class TensorBoard::Impl {
 TensorBoard::TensorBoard(TensorBoardOptions options)
     : impl_(std::make_unique<Impl>(std::move(options))) {}
 TensorBoard::~TensorBoard() = default;
+std::string TensorBoard::error() const { return impl_->error(); }
 void TensorBoard::started(const TrainingStart& start) { impl_->start(start); }
 void TensorBoard::stepped(const StepReport&, const TrainingProgress& progress) {
   impl_->step(progress);

@@ -12,7 +12,7 @@ namespace lockstep {
 Trainer::Trainer(Job& job, TrainerOptions options, std::vector<Observer*> observers)
     : impl_(std::make_unique<Impl>(job, std::move(options), std::move(observers))) {}
 Trainer::~Trainer() = default;
-void Trainer::resume(const Checkpoint& checkpoint) { impl_->resume(checkpoint); }
+void Trainer::resume(const FoundCheckpoint& found) { impl_->resume(found); }
 TrainingEnd Trainer::run() { return impl_->run(); }
 
 Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> observers)
@@ -26,11 +26,11 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
     options_.clock = [] { return Seconds(std::chrono::steady_clock::now().time_since_epoch()); };
   if (options_.averaged && !job.towers().options().moving_average)
     throw ConfigError("averaged weights are to be evaluated, but there is no moving average.");
+  if (!options_.goal.metric.empty() && job.sets().empty())
+    throw ConfigError("there is a goal, '" + options_.goal.metric + "', but no set to evaluate.");
+  progress_.step = job.towers().steps();
   if (options_.folder.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(options_.folder, error);
-  if (error) throw IoError(options_.folder, "make the folder", error.value());
-  lock_.emplace(options_.folder);
+  if (!options_.lock) options_.lock = lock_checkpoints(options_.folder);
   saver_.emplace(train::SaverOptions{.folder = options_.folder,
                                      .keep = options_.keep,
                                      .weight_files = options_.weight_files,
@@ -38,23 +38,40 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
                                      .higher_is_better = options_.goal.higher_is_better});
 }
 
-void Trainer::Impl::resume(const Checkpoint& checkpoint) {
-  const Manifest& manifest = checkpoint.manifest;
+void Trainer::Impl::resume(const FoundCheckpoint& found) {
+  namespace fs = std::filesystem;
+  const Manifest& manifest = found.checkpoint.manifest;
   const int shards = job_.towers().options().shards;
   if (manifest.shards != shards)
     throw ConfigError("the checkpoint is of a training in " + std::to_string(manifest.shards) +
                       " shards, this one is in " + std::to_string(shards) +
                       ": give it the same number.");
-  job_.towers().load(checkpoint.state);
+  job_.towers().load(found.checkpoint.state);
   job_.seek(manifest.progress.input);
-  if (saver_) saver_->set_aside_after(manifest.progress.step);
   progress_ = manifest.progress;
   metrics_ = manifest.metrics;
   metrics_step_ = progress_.step;
-  saved_step_ = progress_.step;
+  resumed_ = true;
+  if (!saver_) return;
+  const bool own =
+      fs::weakly_canonical(found.path).parent_path() == fs::weakly_canonical(options_.folder);
+  saver_->set_aside_after(own ? progress_.step : -1);
+  if (own) saved_step_ = progress_.step;
 }
 
 TrainingEnd Trainer::Impl::run() {
+  if (saver_ && !resumed_ && !list_checkpoints(options_.folder).empty())
+    throw ConfigError("'" + options_.folder +
+                      "' has checkpoints: resume from one of them, or give another folder.");
+  try {
+    return loop();
+  } catch (...) {
+    save_what_is_there();
+    throw;
+  }
+}
+
+TrainingEnd Trainer::Impl::loop() {
   clock_ = now();
   session_begin_ = progress_.step;
   progress_.input = job_.position();
@@ -65,8 +82,8 @@ TrainingEnd Trainer::Impl::run() {
   for (;;) {
     if (progress_.window.steps >= options_.report_every) report();
     if (due(options_.evaluate, progress_.evaluated)) evaluate();
-    if (save_due()) save();
     if (const auto ending = why_end()) return end(*ending);
+    if (save_due()) save();
     if (!step()) return end(Ending::input_ended);
   }
 }
@@ -117,6 +134,7 @@ void Trainer::Impl::report() {
 
 /// All sets; counts only when none of them was stopped.
 void Trainer::Impl::evaluate() {
+  if (job_.sets().empty()) return;
   std::vector<Evaluation> evaluations;
   const auto all_sets = [&] {
     for (std::size_t i = 0; i < job_.sets().size() && evaluations.size() == i; ++i)
@@ -194,6 +212,7 @@ bool Trainer::Impl::save_due() {
 /// Copies the state; the rest happens beside the training.
 void Trainer::Impl::save() {
   const Seconds begin = now();
+  tell_of_saves(/*wait=*/true);
   save_now_ = false;
   saved_step_ = progress_.step;
   progress_.saved = mark();
@@ -222,9 +241,20 @@ std::optional<Ending> Trainer::Impl::why_end() const {
   return std::nullopt;
 }
 
+/// After a failure: the steps before it were sound, unless the towers say that they are torn.
+void Trainer::Impl::save_what_is_there() {
+  if (!saver_) return;
+  try {
+    if (progress_.step != saved_step_) save();
+    tell_of_saves(/*wait=*/true);
+  } catch (...) {  // what failed first is what the caller hears of
+  }
+}
+
 TrainingEnd Trainer::Impl::end(Ending ending) {
   // The window stays: a training that goes on from here reports as if it had not stopped.
-  if (progress_.window.steps > 0 && ending != Ending::stopped)
+  const bool stepped = progress_.step > session_begin_;
+  if (stepped && progress_.window.steps > 0 && ending != Ending::stopped)
     tell(&Observer::reported, made_report());
   if (ending != Ending::stopped && progress_.evaluated.step != progress_.step) evaluate();
   if (saver_) {
@@ -232,6 +262,7 @@ TrainingEnd Trainer::Impl::end(Ending ending) {
     tell_of_saves(/*wait=*/true);
   }
   if (stopping()) ending = Ending::stopped;
+  job_.towers().set_learning_rate(base_rate_);
   const TrainingEnd result{ending, progress_, saved_, save_error_};
   tell(&Observer::ended, result);
   return result;

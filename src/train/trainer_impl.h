@@ -3,7 +3,6 @@
 #include <lockstep/job.h>
 #include <lockstep/trainer.h>
 
-#include "io/folder_lock.h"
 #include "train/report_window.h"
 #include "train/saver.h"
 
@@ -13,11 +12,13 @@ class Trainer::Impl {
  public:
   Impl(Job& job, TrainerOptions options, std::vector<Observer*> observers);
 
-  void resume(const Checkpoint& checkpoint);
+  void resume(const FoundCheckpoint& found);
   TrainingEnd run();
 
  private:
-  // The parts of the loop, in trainer.cpp.
+  // The loop and its parts, in trainer.cpp.
+  TrainingEnd loop();
+  void save_what_is_there();
   bool step();
   void report();
   TrainingReport made_report() const;
@@ -52,11 +53,11 @@ class Trainer::Impl {
   TrainerOptions options_;
   const std::vector<Observer*> observers_;
   const double base_rate_;
-  std::optional<io::FolderLock> lock_;
   std::optional<train::Saver> saver_;
 
   TrainingProgress progress_;
   train::ReportWindow window_;
+  bool resumed_ = false;
   std::int64_t session_begin_ = 0;         ///< step at which this session began
   Seconds session_{};                      ///< how long it is
   Seconds clock_{};                        ///< until when time was counted

@@ -111,6 +111,13 @@ TEST(Checkpoint, OneThatIsInTheWayIsReplaced) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
 }
 
+TEST(Checkpoint, AFolderThatIsNoneIsNotReplaced) {
+  const std::string folder = new_folder("home");
+  std::ofstream(folder + "/letter") << "dear";
+  EXPECT_THROW(save_checkpoint(folder, checkpoint_after(1)), IoError);
+  EXPECT_TRUE(fs::exists(folder + "/letter"));
+}
+
 TEST(Checkpoint, WhicheverCallOfTheSystemFailsTheOlderOneIsWholeAndNoHalfOneIsSeen) {
   const Checkpoint two = checkpoint_after(2), three = checkpoint_after(3);
   for (int failing = 0;; ++failing) {

@@ -92,6 +92,7 @@ TEST(Manifest, SaysAtWhichByteItStopsBeingJson) {
   const std::string text = to_json(sample());
   EXPECT_NE(problem(text.substr(0, 40)).find("folder/manifest.json: at byte 4"), std::string::npos);
   EXPECT_NE(problem(""), "");
+  EXPECT_NE(problem(R"({"best": 1e999})"), "") << "a number that no double is";
 }
 
 }  // namespace

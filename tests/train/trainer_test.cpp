@@ -98,7 +98,7 @@ std::pair<State, TrainingProgress> train_in_sessions(const std::vector<std::int6
                      .stop = [&] { return now.step >= stops[i]; }},
                     {&recorder});
     std::vector<std::string> problems;
-    if (const auto found = load_newest(folder, problems)) trainer.resume(found->checkpoint);
+    if (const auto found = load_newest(folder, problems)) trainer.resume(*found);
     result.second = trainer.run().progress;
     result.first = without_gradients(job->towers().state());
   }
@@ -314,7 +314,7 @@ TEST(Trainer, AStopWhileEvaluatingSavesAndTheEvaluationIsMadeUpFor) {
                      .stop = [&] { return stopping; }},
                     {&recorder});
     std::vector<std::string> problems;
-    if (const auto found = load_newest(folder, problems)) trainer.resume(found->checkpoint);
+    if (const auto found = load_newest(folder, problems)) trainer.resume(*found);
     const TrainingEnd end = trainer.run();
     return std::pair(end, recorder);
   };
@@ -343,12 +343,49 @@ TEST(Trainer, ACheckpointOfOtherShardsIsRefusedWithBothNumbers) {
   Trainer(*job, {.limits = {.steps = 1}, .folder = folder}).run();
   Trainer trainer(*other, {.limits = {.steps = 2}});
   try {
-    trainer.resume(load_checkpoint(checkpoint_path(folder, 1)));
+    trainer.resume({checkpoint_path(folder, 1), load_checkpoint(checkpoint_path(folder, 1))});
     FAIL() << "no error";
   } catch (const ConfigError& error) {
     EXPECT_NE(std::string(error.what()).find("4 shards"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("in 2:"), std::string::npos);
   }
+}
+
+TEST(Trainer, WhatFailsIsThrownAfterTheStepsBeforeItAreSaved) {
+  const std::string folder = new_folder("failed");
+  const auto job = SmallJob{}.make();
+  Recorder recorder;
+  recorder.on_step = [](const TrainingProgress& progress) {
+    if (progress.step == 7) throw std::runtime_error("an observer");
+  };
+  Trainer trainer(*job, {.limits = {.steps = 20}, .folder = folder}, {&recorder});
+  EXPECT_THROW(trainer.run(), std::runtime_error);
+  EXPECT_EQ(steps_in(folder), (std::vector<std::int64_t>{7}));
+}
+
+TEST(Trainer, AFolderWithCheckpointsIsNotBegunAnew) {
+  const std::string folder = new_folder("anew");
+  const auto job = SmallJob{}.make(), other = SmallJob{}.make();
+  Trainer(*job, {.limits = {.steps = 5}, .folder = folder}).run();
+  Trainer trainer(*other, {.limits = {.steps = 2}, .folder = folder});
+  EXPECT_THROW(trainer.run(), ConfigError);
+  EXPECT_EQ(steps_in(folder), (std::vector<std::int64_t>{5}));
+}
+
+TEST(Trainer, GoingBackToAnOlderCheckpointSetsTheLaterOnesAside) {
+  const std::string folder = new_folder("back");
+  const auto job = SmallJob{}.make(), other = SmallJob{}.make();
+  Trainer(*job,
+          {.limits = {.steps = 12}, .folder = folder, .save = {.steps = 4}, .keep = {.last = 9}})
+      .run();
+  const auto before = steps_in(folder);
+  ASSERT_GT(before.size(), 1U);
+  const std::string first = checkpoint_path(folder, before.front());
+  Trainer trainer(*other, {.limits = {.steps = before.front() + 1}, .folder = folder});
+  trainer.resume({first, load_checkpoint(first)});
+  trainer.run();
+  EXPECT_EQ(steps_in(folder), (std::vector<std::int64_t>{before.front(), before.front() + 1}));
+  EXPECT_TRUE(std::filesystem::exists(checkpoint_path(folder, 12) + ".aside")) << "nothing is lost";
 }
 
 TEST(Trainer, ARunThatIsDoneDoesNothingWhenStartedAgain) {
@@ -358,7 +395,7 @@ TEST(Trainer, ARunThatIsDoneDoesNothingWhenStartedAgain) {
     Recorder recorder;
     Trainer trainer(*job, {.limits = {.steps = 5}, .folder = folder}, {&recorder});
     std::vector<std::string> problems;
-    if (const auto found = load_newest(folder, problems)) trainer.resume(found->checkpoint);
+    if (const auto found = load_newest(folder, problems)) trainer.resume(*found);
     trainer.run();
     return std::tuple(recorder.steps, recorder.saves.size(), recorder.evaluations.size());
   };

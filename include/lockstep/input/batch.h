@@ -103,11 +103,13 @@ class BatchedStream : public Stream<BatchOf<T>> {
 
   std::optional<BatchOf<T>> next() override {
     return or_stay(*inner_, [&]() -> std::optional<BatchOf<T>> {
-      std::vector<T> items;
-      do {
+      std::vector<T> items = take_of_epoch(*inner_, rows_);
+      if (last_ == Last::drop && !items.empty() && items.size() < rows_) {
         items = take_of_epoch(*inner_, rows_);
-        if (items.empty()) return std::nullopt;
-      } while (last_ == Last::drop && items.size() < rows_);
+        if (!items.empty() && items.size() < rows_)
+          throw ConfigError("an epoch has fewer items than a batch, and such batches are dropped.");
+      }
+      if (items.empty()) return std::nullopt;
       return Collate<T>{}(std::move(items));
     });
   }
