@@ -48,13 +48,19 @@ bool Saver::among_best(double value) const {
 
 void Saver::set_aside_after(std::int64_t step) const {
   namespace fs = std::filesystem;
-  for (const ListedCheckpoint& listed : list_checkpoints(options_.folder)) {
-    if (listed.manifest.progress.step <= step) continue;
-    std::string aside = listed.path + ".aside";
-    for (int n = 2; fs::exists(aside); ++n) aside = listed.path + ".aside" + std::to_string(n);
-    std::error_code error;
-    fs::rename(listed.path, aside, error);
-    if (error) throw IoError(listed.path, "move aside", error.value());
+  // By name: one without a readable manifest is in the way too.
+  const fs::path first = checkpoint_path(options_.folder, std::max<std::int64_t>(step + 1, 0));
+  std::vector<fs::path> later;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(options_.folder, error))
+    if (const fs::path name = entry.path().filename();
+        name.string().starts_with("step-") && !name.has_extension() && name >= first.filename())
+      later.push_back(entry.path());
+  for (const fs::path& path : later) {
+    std::string aside = path.string() + ".aside";
+    for (int n = 2; fs::exists(aside); ++n) aside = path.string() + ".aside" + std::to_string(n);
+    fs::rename(path, aside, error);
+    if (error) throw IoError(path, "move aside", error.value());
   }
 }
 
