@@ -146,7 +146,8 @@ Section train(TrainRecipe& own) {
       "train", "When it ends: at the first limit reached. At least one has to be set.", {}};
   section.add("steps", own.steps, "optimizer updates, skipped ones included; 0: no limit",
               at_least(0));
-  section.add("epochs", own.epochs, "times through the training data; 0: no limit", from_to(0, kMany));
+  section.add("epochs", own.epochs, "times through the training data; 0: no limit",
+              from_to(0, kMany));
   section.add("seconds", own.seconds, "of training, over all starts; 0: no limit", at_least(0));
   section.add("report_every", own.report_every, "steps from report to report", at_least(1));
   return section;

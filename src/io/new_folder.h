@@ -17,8 +17,9 @@ class NewFolder {
   /// Where to write meanwhile.
   const std::string& path() const { return path_; }
 
-  /// Syncs all that is in the folder, at any depth, and gives it its name. If a folder has that name
-  /// the two are exchanged in one go, and the older one is removed: at every moment one is there.
+  /// Syncs all that is in the folder, at any depth, and gives it its name. If a folder has that
+  /// name the two are exchanged in one go, and the older one is removed: at every moment one is
+  /// there.
   void commit();
 
  private:

@@ -58,6 +58,8 @@ TEST(BatchedStream, NeverMixesEpochs) {
   const std::vector<Numbers> dropped = {{0, 1, 2}, {1000, 1001, 1002}};
   EXPECT_EQ(rest_of(input::batch(counting(5, 2), 3, input::Last::drop)), dropped);
   EXPECT_EQ(rest_of(input::batch(counting(2, 2), 3, input::Last::drop)), std::vector<Numbers>{});
+  EXPECT_FALSE(input::batch(counting(2, input::kEndless), 3, input::Last::drop)->next())
+      << "not for ever";
   EXPECT_THROW(input::batch(counting(), 0), ConfigError);
 }
 

@@ -104,12 +104,10 @@ class BatchedStream : public Stream<BatchOf<T>> {
   std::optional<BatchOf<T>> next() override {
     return or_stay(*inner_, [&]() -> std::optional<BatchOf<T>> {
       std::vector<T> items = take_of_epoch(*inner_, rows_);
-      if (last_ == Last::drop && !items.empty() && items.size() < rows_) {
-        items = take_of_epoch(*inner_, rows_);
-        if (!items.empty() && items.size() < rows_)
-          throw ConfigError("an epoch has fewer items than a batch, and such batches are dropped.");
-      }
-      if (items.empty()) return std::nullopt;
+      const auto too_few = [&] { return last_ == Last::drop && items.size() < rows_; };
+      if (too_few()) items = take_of_epoch(*inner_, rows_);
+      // A whole epoch without a batch: so will all others be.
+      if (items.empty() || too_few()) return std::nullopt;
       return Collate<T>{}(std::move(items));
     });
   }
