@@ -245,7 +245,7 @@ std::optional<Ending> Trainer::Impl::why_end() const {
 void Trainer::Impl::save_what_is_there() {
   if (!saver_) return;
   try {
-    if (progress_.step != saved_step_) save();
+    if (progress_.step > session_begin_ && progress_.step != saved_step_) save();
     tell_of_saves(/*wait=*/true);
   } catch (...) {  // what failed first is what the caller hears of
   }

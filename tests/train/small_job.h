@@ -46,6 +46,7 @@ struct SmallJob {
   int shards = 4;
   Optimizer optimizer = Adam{.lr = 0.01};
   std::int64_t epochs = input::kEndless;
+  std::vector<std::string> sets = {"test"};
 
   std::unique_ptr<Job> make() const {
     const auto batches = input::batch(input::shuffle(Points{}, 3), 12);
@@ -65,13 +66,14 @@ struct SmallJob {
         },
         batches.size());
     const auto test = input::batch(Points{.count = 30}, 10);
-    job->add_set(
-        "test", test.size(), [=] { return input::prefetch(test, {.epochs = 1}); },
-        [](Mlp& model, const PointBatch& batch) -> Metrics {
-          const auto rows = static_cast<double>(batch.data.size(0));
-          const auto hits = (model.forward(batch.data).argmax(1) == batch.target).sum();
-          return {{"accuracy", {hits.item<double>(), rows}}};
-        });
+    for (const std::string& set : sets)
+      job->add_set(
+          set, test.size(), [=] { return input::prefetch(test, {.epochs = 1}); },
+          [](Mlp& model, const PointBatch& batch) -> Metrics {
+            const auto rows = static_cast<double>(batch.data.size(0));
+            const auto hits = (model.forward(batch.data).argmax(1) == batch.target).sum();
+            return {{"accuracy", {hits.item<double>(), rows}}};
+          });
     return job;
   }
 };

@@ -160,6 +160,22 @@ TEST(Trainer, EvaluatesAsOftenAsAskedAndAtTheEnd) {
   EXPECT_EQ(steps_of({}), (Steps{20}));
 }
 
+TEST(Trainer, EvaluatesSeveralSetsAndJudgesByTheGoals) {
+  const std::string folder = new_folder("sets");
+  const auto job = SmallJob{.sets = {"test", "other"}}.make();
+  Recorder recorder;
+  Trainer(*job, {.limits = {.steps = 10}, .goal = {.metric = "other/accuracy"}, .folder = folder},
+          {&recorder})
+      .run();
+  ASSERT_EQ(recorder.evaluations.size(), 2U);
+  EXPECT_EQ(recorder.evaluations[0].set, "test");
+  EXPECT_FALSE(recorder.evaluations[0].best);
+  EXPECT_EQ(recorder.evaluations[1].set, "other");
+  EXPECT_TRUE(recorder.evaluations[1].best);
+  const auto metrics = load_checkpoint(checkpoint_path(folder, 10)).manifest.metrics;
+  EXPECT_TRUE(metrics.contains("test/accuracy") && metrics.contains("other/accuracy"));
+}
+
 TEST(Trainer, EvaluatesLiveOrAveragedWeights) {
   const auto metrics_of = [](bool averaged) {
     const auto job = SmallJob{}.make();
