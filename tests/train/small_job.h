@@ -2,8 +2,10 @@
 
 // A small training for the tests: an MLP with dropout on made-up points.
 
+#include <gtest/gtest.h>
 #include <lockstep/input.h>
 #include <lockstep/job.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>

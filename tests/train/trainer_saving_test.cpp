@@ -1,0 +1,246 @@
+// What a trainer saves, and goes on from.
+
+#include <gtest/gtest.h>
+#include <lockstep/checkpoint.h>
+#include <lockstep/error.h>
+#include <lockstep/trainer.h>
+#include <lockstep/verify.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <latch>
+
+#include "io/system_call.h"
+#include "recorder.h"
+#include "small_job.h"
+
+namespace lockstep {
+namespace {
+
+using namespace testing;
+
+/// Trains to `steps` in sessions that end at `stops`, each on another number of devices.
+std::pair<State, TrainingProgress> train_in_sessions(const std::vector<std::int64_t>& stops,
+                                                     const std::vector<int>& devices) {
+  const std::string folder = new_folder("sessions");
+  std::pair<State, TrainingProgress> result;
+  for (std::size_t i = 0; i < stops.size(); ++i) {
+    const auto job = SmallJob{.devices = devices[i]}.make();
+    TrainingProgress now;
+    Recorder recorder;
+    recorder.on_step = [&](const TrainingProgress& progress) { now = progress; };
+    Trainer trainer(*job,
+                    {.limits = {.steps = 100},
+                     .schedule = {.shape = Plateau{.factor = 0.5, .patience = 2}, .warm_up = 20},
+                     .report_every = 4,
+                     .evaluate = {.steps = 15},
+                     .goal = {.metric = "accuracy"},
+                     .folder = folder,
+                     .stop = [&] { return now.step >= stops[i]; }},
+                    {&recorder});
+    std::vector<std::string> problems;
+    if (const auto found = load_newest(folder, problems)) trainer.resume(*found);
+    result.second = trainer.run().progress;
+    result.first = without_gradients(job->towers().state());
+  }
+  return result;
+}
+
+TEST(Trainer, ResumeOnOtherDevicesEqualsNeverHavingStopped) {
+  const auto [expected, at_once] = train_in_sessions({100}, {1});
+  const auto [found, resumed] = train_in_sessions({37, 38, 90, 100}, {2, 1, 3, 2});
+  EXPECT_EQ(first_difference(expected, found), "");
+  EXPECT_EQ(resumed.schedule, at_once.schedule);
+  EXPECT_GT(at_once.schedule.decays, 0) << "else the schedule was not tried";
+  EXPECT_EQ(resumed.window, at_once.window);
+  EXPECT_EQ(resumed.input, at_once.input);
+  EXPECT_EQ(resumed.rows, at_once.rows);
+  EXPECT_EQ(resumed.best, at_once.best);
+  EXPECT_EQ(resumed.stale, at_once.stale);
+}
+
+TEST(Trainer, KeepsTheLastAndTheBestCheckpoints) {
+  const std::string folder = new_folder("kept");
+  const auto job = SmallJob{}.make();
+  Recorder recorder;
+  Trainer(*job,
+          {.limits = {.steps = 40},
+           .evaluate = {.steps = 10},
+           .goal = {.metric = "accuracy"},
+           .folder = folder,
+           .save = {.steps = 4},
+           .keep = {.last = 2, .best = 1}},
+          {&recorder})
+      .run();
+  const std::vector<std::int64_t> steps = steps_in(folder);
+  ASSERT_FALSE(steps.empty());
+  EXPECT_EQ(steps.back(), 40);
+  EXPECT_LE(steps.size(), 3U);
+  const auto best = std::ranges::max_element(
+      recorder.evaluations, {}, [](const Evaluation& e) { return e.metrics.at("accuracy"); });
+  EXPECT_TRUE(std::ranges::count(steps, best->step)) << "the best evaluation is kept";
+}
+
+TEST(Trainer, GoesOnWhileACheckpointIsWritten) {
+  const auto job = SmallJob{}.make();
+  Recorder recorder;
+  std::latch trained_on(1);
+  recorder.on_step = [&](const TrainingProgress& progress) {
+    if (progress.step == 8) trained_on.count_down();
+  };
+  const io::ScopedFaults slow([&](const char* call, const std::string& path) {
+    // The first checkpoint's manifest waits for step 8.
+    if (std::string(call) == "open" && path.find("step-000000002.new/manifest") != path.npos)
+      trained_on.wait();
+    return 0;
+  });
+  Trainer(*job, {.limits = {.steps = 12}, .folder = new_folder("beside"), .save = {.steps = 2}},
+          {&recorder})
+      .run();
+  ASSERT_GE(recorder.saves.size(), 2U);
+  EXPECT_EQ(recorder.saves.front().step, 2);
+  EXPECT_EQ(recorder.saves.front().error, "");
+}
+
+TEST(Trainer, AFullDiskIsToldAndTrainingGoesOn) {
+  const std::string folder = new_folder("full");
+  const auto job = SmallJob{}.make();
+  Recorder recorder;
+  const auto failed = [&] {
+    return std::ranges::find_if(recorder.saves, [](const auto& save) { return save.error != ""; });
+  };
+  // Full from the end of the first save to the first failure.
+  std::atomic<bool> full = false;
+  recorder.on_step = [&](const TrainingProgress&) {
+    full = !recorder.saves.empty() && failed() == recorder.saves.end();
+  };
+  const io::ScopedFaults faults([&](const char* call, const std::string&) {
+    return full && std::string(call) == "write" ? ENOSPC : 0;
+  });
+  const auto saved_again = [&] {
+    return failed() != recorder.saves.end() && recorder.saves.back().error.empty();
+  };
+  const TrainingEnd end = Trainer(*job,
+                                  {.limits = {.steps = 100'000},
+                                   .folder = folder,
+                                   .save = {.steps = 5},
+                                   .keep = {.last = 1000},
+                                   .stop = saved_again},
+                                  {&recorder})
+                              .run();
+  EXPECT_EQ(end.error, "") << "the last one was saved";
+  ASSERT_NE(failed(), recorder.saves.end());
+  EXPECT_NE(failed()->error.find("No space left"), std::string::npos) << failed()->error;
+  EXPECT_GT(end.progress.step, failed()->step) << "training went on";
+  const auto steps = steps_in(folder);
+  EXPECT_EQ(steps.front(), recorder.saves.front().step) << "the older one is there";
+  EXPECT_EQ(std::ranges::count(steps, failed()->step), 0);
+  for (const std::int64_t step : steps) load_checkpoint(checkpoint_path(folder, step));
+}
+
+TEST(Trainer, AStopWhileEvaluatingSavesAndTheEvaluationIsMadeUpFor) {
+  const std::string folder = new_folder("stopped");
+  const auto run = [&](bool stop) {
+    const auto job = SmallJob{}.make();
+    Recorder recorder;
+    bool stopping = false;
+    recorder.on_batch = [&](std::int64_t batches) { stopping = stop && batches == 1; };
+    Trainer trainer(*job,
+                    {.limits = {.steps = 20},
+                     .evaluate = {.steps = 10},
+                     .folder = folder,
+                     .stop = [&] { return stopping; }},
+                    {&recorder});
+    std::vector<std::string> problems;
+    if (const auto found = load_newest(folder, problems)) trainer.resume(*found);
+    const TrainingEnd end = trainer.run();
+    return std::pair(end, recorder);
+  };
+  const auto [stopped, before] = run(true);
+  EXPECT_EQ(stopped.ending, Ending::stopped);
+  EXPECT_EQ(stopped.progress.step, 10);
+  EXPECT_TRUE(before.evaluations.empty());
+  EXPECT_EQ(steps_in(folder), (std::vector<std::int64_t>{10}));
+  const auto [done, after] = run(false);
+  EXPECT_EQ(done.ending, Ending::done);
+  ASSERT_EQ(after.evaluations.size(), 2U);
+  EXPECT_EQ(after.evaluations[0].step, 10);
+  EXPECT_EQ(after.evaluations[1].step, 20);
+}
+
+TEST(Trainer, ASecondOneInTheSameFolderIsRefused) {
+  const std::string folder = new_folder("twice");
+  const auto job = SmallJob{}.make(), other = SmallJob{}.make();
+  const Trainer first(*job, {.folder = folder});
+  EXPECT_THROW(Trainer(*other, {.folder = folder}), ConfigError);
+}
+
+TEST(Trainer, ACheckpointOfOtherShardsIsRefusedWithBothNumbers) {
+  const std::string folder = new_folder("shards");
+  const auto job = SmallJob{}.make(), other = SmallJob{.shards = 2}.make();
+  Trainer(*job, {.limits = {.steps = 1}, .folder = folder}).run();
+  Trainer trainer(*other, {.limits = {.steps = 2}});
+  try {
+    trainer.resume({checkpoint_path(folder, 1), load_checkpoint(checkpoint_path(folder, 1))});
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("4 shards"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("in 2:"), std::string::npos);
+  }
+}
+
+TEST(Trainer, WhatFailsIsThrownAfterTheStepsBeforeItAreSaved) {
+  const std::string folder = new_folder("failed");
+  const auto job = SmallJob{}.make();
+  Recorder recorder;
+  recorder.on_step = [](const TrainingProgress& progress) {
+    if (progress.step == 7) throw std::runtime_error("an observer");
+  };
+  Trainer trainer(*job, {.limits = {.steps = 20}, .folder = folder}, {&recorder});
+  EXPECT_THROW(trainer.run(), std::runtime_error);
+  EXPECT_EQ(steps_in(folder), (std::vector<std::int64_t>{7}));
+}
+
+TEST(Trainer, AFolderWithCheckpointsIsNotBegunAnew) {
+  const std::string folder = new_folder("anew");
+  const auto job = SmallJob{}.make(), other = SmallJob{}.make();
+  Trainer(*job, {.limits = {.steps = 5}, .folder = folder}).run();
+  Trainer trainer(*other, {.limits = {.steps = 2}, .folder = folder});
+  EXPECT_THROW(trainer.run(), ConfigError);
+  EXPECT_EQ(steps_in(folder), (std::vector<std::int64_t>{5}));
+}
+
+TEST(Trainer, GoingBackToAnOlderCheckpointSetsTheLaterOnesAside) {
+  const std::string folder = new_folder("back");
+  const auto job = SmallJob{}.make(), other = SmallJob{}.make();
+  Trainer(*job,
+          {.limits = {.steps = 12}, .folder = folder, .save = {.steps = 4}, .keep = {.last = 9}})
+      .run();
+  const auto before = steps_in(folder);
+  ASSERT_GT(before.size(), 1U);
+  const std::string first = checkpoint_path(folder, before.front());
+  Trainer trainer(*other, {.limits = {.steps = before.front() + 1}, .folder = folder});
+  trainer.resume({first, load_checkpoint(first)});
+  trainer.run();
+  EXPECT_EQ(steps_in(folder), (std::vector<std::int64_t>{before.front(), before.front() + 1}));
+  EXPECT_TRUE(std::filesystem::exists(checkpoint_path(folder, 12) + ".aside")) << "nothing is lost";
+}
+
+TEST(Trainer, ARunThatIsDoneDoesNothingWhenStartedAgain) {
+  const std::string folder = new_folder("again");
+  const auto run = [&] {
+    const auto job = SmallJob{}.make();
+    Recorder recorder;
+    Trainer trainer(*job, {.limits = {.steps = 5}, .folder = folder}, {&recorder});
+    std::vector<std::string> problems;
+    if (const auto found = load_newest(folder, problems)) trainer.resume(*found);
+    trainer.run();
+    return std::tuple(recorder.steps, recorder.saves.size(), recorder.evaluations.size());
+  };
+  EXPECT_EQ(run(), std::tuple(5, 1U, 1U));
+  EXPECT_EQ(run(), std::tuple(0, 0U, 0U));
+}
+
+}  // namespace
+}  // namespace lockstep
