@@ -48,14 +48,18 @@ struct TimeSplit {
     }
   }
 
-  /// The largest part beside computing, if it is worth a word.
-  std::string largest(const std::string& slowest) const {
+  /// The largest part that more devices did not make smaller, if it is worth a word. `slower`: how
+  /// much longer than on one device computing a sample takes.
+  std::string largest(const std::string& slowest, double slower) const {
     const double all = compute + input + wait + reduce + update;
     const std::pair<double, std::string> parts[] = {
         {input, "input: the devices wait for data"},
         {wait, "waiting for the slowest device, " + slowest},
         {reduce, "summing gradients"},
-        {update, "the update"}};
+        {update, "the update"},
+        {compute * (1 - 1 / slower), "sharing cores, caches or memory: a sample takes " +
+                                         format("%.2f", slower) +
+                                         " times as long as on one device"}};
     const auto& [part, words] = *std::ranges::max_element(parts);
     if (part < 0.1 * all) return "computing";
     return words + format(" (%.0f %% of the time)", 100 * part / all);
@@ -75,8 +79,9 @@ double share_limit(int shards, int devices) {
   return static_cast<double>(shards) / (most * devices);
 }
 
+/// `alone`: seconds that computing a sample takes on one device; filled in if it is 0.
 ScalingPoint measure(const Recipe& recipe, const std::vector<Device>& devices, double seconds,
-                     StatusLine& line) {
+                     double& alone, StatusLine& line) {
   const int count = static_cast<int>(devices.size());
   const auto now = [&] { return now_on(devices); };
   const Seconds start = now();
@@ -100,10 +105,12 @@ ScalingPoint measure(const Recipe& recipe, const std::vector<Device>& devices, d
     if (signalled()) throw Stopped();
   } while (std::chrono::steady_clock::now() - real_begin < Seconds(seconds));
   point.rows_per_second = rows / (now() - begin).count();
+  if (alone == 0) alone = split.compute / rows;
+  const double slower = std::max(1.0, split.compute / rows / alone);
   const double allowed = share_limit(recipe.shards, count);
   point.limit = allowed < 0.9 ? std::to_string(recipe.shards) + " shards do not go into " +
                                     std::to_string(count) + " devices evenly"
-                              : split.largest(slowest_of(*step));
+                              : split.largest(slowest_of(*step), slower);
   return point;
 }
 
@@ -135,17 +142,18 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
                                 " shards, global batch " + std::to_string(recipe.data.batch)};
   {
     StatusLine line;
+    double alone = 0;
     for (const int count : counts) {
       if (count < 1 || count > all)
         throw ConfigError("--counts " + std::to_string(count) + ": there are " +
                           std::to_string(all) + " devices.");
       const std::vector<Device> devices(used.devices.begin(), used.devices.begin() + count);
-      curves.strong.push_back(measure(recipe, devices, flags.seconds, line));
+      curves.strong.push_back(measure(recipe, devices, flags.seconds, alone, line));
       Recipe grown = recipe;
       grown.data.batch *= count;
       grown.shards *= count;
       curves.weak.push_back(count == 1 ? curves.strong.back()
-                                       : measure(grown, devices, flags.seconds, line));
+                                       : measure(grown, devices, flags.seconds, alone, line));
     }
   }
   for (auto* points : {&curves.strong, &curves.weak})
