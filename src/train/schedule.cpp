@@ -12,6 +12,8 @@ template <class... F>
 struct Overload : F... {
   using F::operator()...;
 };
+template <class... F>
+Overload(F...) -> Overload<F...>;
 
 void require(bool condition, const char* message) {
   if (!condition) throw ConfigError(message);
