@@ -16,28 +16,20 @@ ClassifyData data_of(const Recipe& recipe, Images train, Images test, int channe
     throw ConfigError("the classes of data.test_path are not those of data.path: " +
                       std::to_string(test.classes().size()) + " and " +
                       std::to_string(train.classes().size()) + " folders.");
+  auto classes = train.classes();
   const auto seed = static_cast<std::uint64_t>(recipe.seed);
   const input::Prefetch ahead{.depth = recipe.data.prefetch, .workers = recipe.data.workers};
   const auto batches = input::batch(input::shuffle(std::move(train), seed), recipe.data.batch);
   const auto test_batches = input::batch(std::move(test), recipe.data.test_batch);
   input::Prefetch once = ahead;
   once.epochs = 1;
-  return {.classes = {},
+  return {.classes = std::move(classes),
           .channels = channels,
           .size = size,
           .train_batches = batches.size(),
           .test_batches = test_batches.size(),
           .train = [=] { return input::prefetch(batches, ahead); },
           .test = [=] { return input::prefetch(test_batches, once); }};
-}
-
-template <class Images>
-ClassifyData named_data_of(const Recipe& recipe, Images train, Images test, int channels,
-                           int size) {
-  auto classes = train.classes();
-  ClassifyData data = data_of(recipe, std::move(train), std::move(test), channels, size);
-  data.classes = std::move(classes);
-  return data;
 }
 
 }  // namespace
@@ -52,23 +44,22 @@ ClassifyData classify_data(const Recipe& recipe) {
       ImageSet test = fashion_mnist_set(Subset::test, folder, options);
       options.augment = how.augment;
       options.seed = seed;
-      return named_data_of(recipe, fashion_mnist_set(Subset::train, folder, options),
-                           std::move(test), 1, 28);
+      return data_of(recipe, fashion_mnist_set(Subset::train, folder, options), std::move(test), 1,
+                     28);
     }
     case DataKind::cifar10: {
       ImageSetOptions options{.normalisation = cifar10_normalisation()};
       ImageSet test = cifar10(Subset::test, how.path, options);
       options.augment = how.augment;
       options.seed = seed;
-      return named_data_of(recipe, cifar10(Subset::train, how.path, options), std::move(test), 3,
-                           32);
+      return data_of(recipe, cifar10(Subset::train, how.path, options), std::move(test), 3, 32);
     }
     case DataKind::folder: {
       ImageFolderOptions options{.size = how.size};
       ImageFolder test(how.test_path, options);
       options.augment = how.augment;
       options.seed = seed;
-      return named_data_of(recipe, ImageFolder(how.path, options), std::move(test), 3, how.size);
+      return data_of(recipe, ImageFolder(how.path, options), std::move(test), 3, how.size);
     }
   }
   throw ConfigError("data without a kind");

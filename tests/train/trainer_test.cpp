@@ -78,6 +78,23 @@ TEST(Trainer, EvaluatesAsOftenAsAskedAndAtTheEnd) {
   EXPECT_EQ(steps_of({}), (Steps{20}));
 }
 
+TEST(Trainer, EvaluatesEverySoManySeconds) {
+  const auto job = SmallJob{}.make();
+  Recorder recorder;
+  double time = 0;  // a step takes a second, all else nothing
+  recorder.on_step = [&](const TrainingProgress&) { time += 1; };
+  Trainer(*job,
+          {.limits = {.steps = 20},
+           .evaluate = {.seconds = Seconds(8)},
+           .clock = [&] { return Seconds(time); }},
+          {&recorder})
+      .run();
+  std::vector<std::int64_t> steps;
+  for (const Evaluation& evaluation : recorder.evaluations) steps.push_back(evaluation.step);
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{9, 18, 20}))
+      << "step 9 begins in second 8; the next 8 seconds begin after the evaluation";
+}
+
 TEST(Trainer, EvaluatesSeveralSetsAndJudgesByTheGoals) {
   const std::string folder = new_folder("sets");
   const auto job = SmallJob{.sets = {"test", "other"}}.make();
