@@ -4,7 +4,11 @@
 //
 // `part(batch, i, n)` is shard i of n of a tensor, a torch::data::Example, and of pairs, tuples,
 // arrays and vectors of them. A vector of Examples is a list of rows (what a LibTorch loader gives
-// without Stack): there the list itself is cut. A batch type of your own offers
+// without Stack): there the list itself is cut. A batch type of your own offers either
+//
+//   auto tensors() { return std::tie(first, second); }  // its tensors: each is cut by rows
+//
+// or, when cutting is another matter,
 //
 //   Batch shard(int i, int n) const;        // shard i of n
 //   std::int64_t rows() const;              // optional: needed when the loss is a mean over rows
@@ -29,6 +33,12 @@ concept OwnBatch = requires(const Batch& batch) {
   { batch.shard(0, 1) } -> std::convertible_to<Batch>;
 };
 
+/// A type with members that are tensors, or batches of another kind, among others that are not.
+template <class Batch>
+concept OfTensors = std::copyable<Batch> && requires(Batch& batch) {
+  batch.tensors();
+};
+
 template <class Batch>
 concept OwnRows = requires(const Batch& batch) {
   { batch.rows() } -> std::convertible_to<std::int64_t>;
@@ -46,6 +56,9 @@ template <OwnBatch Batch>
 Batch part(const Batch& batch, int i, int n) {
   return batch.shard(i, n);
 }
+
+template <OfTensors Batch>
+Batch part(const Batch& batch, int i, int n);
 
 /// An Example without a target.
 template <class Data>
@@ -67,6 +80,13 @@ std::vector<Item> part(const std::vector<Item>&, int i, int n);
 template <class Data, class Target>
 std::vector<torch::data::Example<Data, Target>> part(
     const std::vector<torch::data::Example<Data, Target>>&, int i, int n);
+
+template <OfTensors Batch>
+Batch part(const Batch& batch, int i, int n) {
+  Batch result = batch;
+  std::apply([&](auto&... parts) { ((parts = part(parts, i, n)), ...); }, result.tensors());
+  return result;
+}
 
 template <class Data, class Target>
 torch::data::Example<Data, Target> part(const torch::data::Example<Data, Target>& batch, int i,
@@ -128,6 +148,12 @@ template <OwnBatch Batch>
 std::int64_t rows(const Batch& batch) {
   if constexpr (OwnRows<Batch>) return batch.rows();
   return kUnknownRows;
+}
+
+template <OfTensors Batch>
+std::int64_t rows(const Batch& batch) {
+  Batch handles = batch;
+  return rows(std::get<0>(handles.tensors()));
 }
 
 template <class Data, class Target>

@@ -1,7 +1,7 @@
 #pragma once
 
 // How a batch gets to a device: everything that `part` knows (see batch.h), tensor by tensor. A
-// batch type of your own offers
+// batch type of your own that does not offer its tensors() offers
 //
 //   Batch to(torch::Device device) const;  // optional: needed on devices other than the CPU
 
@@ -31,6 +31,10 @@ struct Leaves {
   template <OwnBatch Batch>
   void visit(Batch& leaf) {
     action(leaf);
+  }
+  template <OfTensors Batch>
+  void visit(Batch& batch) {
+    std::apply([this](auto&... parts) { (visit(parts), ...); }, batch.tensors());
   }
   template <class Data, class Target>
   void visit(torch::data::Example<Data, Target>& batch) {
@@ -63,7 +67,7 @@ struct Leaves {
 }  // namespace detail
 
 /// Calls action(torch::Tensor&) for each tensor of `batch`, in place; does not look into types of
-/// one's own.
+/// one's own without tensors().
 template <class Batch, class Action>
 void for_each_tensor(Batch& batch, const Action& action) {
   const auto leaf = [&]<class Leaf>(Leaf& each) {

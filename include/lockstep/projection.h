@@ -1,0 +1,31 @@
+#pragma once
+
+// The output of a model with a large vocabulary and its cross entropy in one operation, which never
+// holds the logits of all rows.
+
+#include <torch/torch.h>
+
+#include <cstdint>
+
+namespace lockstep {
+
+struct ProjectionLossOptions {
+  double label_smoothing = 0;
+  std::int64_t chunk_rows = 0;  ///< whose logits are there at a time; 0: a good number
+};
+
+/// The sum over rows of the cross entropy between softmax(features weight^T + bias) and `labels`.
+/// features [rows, size], weight [vocabulary, size], bias [vocabulary] or undefined, labels int64
+/// [rows]. What backward() needs is computed with the loss, unless gradients are off.
+torch::Tensor projection_cross_entropy(const torch::Tensor& features, const torch::Tensor& weight,
+                                       const torch::Tensor& bias, const torch::Tensor& labels,
+                                       const ProjectionLossOptions& options = {});
+
+/// The same against `samples` tokens drawn from a log-uniform distribution over the vocabulary
+/// (whose tokens are to be ordered by frequency), corrected for how likely each is drawn: for
+/// vocabularies whose projection takes most of a step. Draws from torch's random numbers.
+torch::Tensor sampled_cross_entropy(const torch::Tensor& features, const torch::Tensor& weight,
+                                    const torch::Tensor& bias, const torch::Tensor& labels,
+                                    std::int64_t samples);
+
+}  // namespace lockstep
