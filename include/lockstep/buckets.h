@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace lockstep {
@@ -21,8 +22,13 @@ struct Bucket {
 /// Those of the old translator.
 inline std::vector<Bucket> default_buckets() { return {{5, 10}, {10, 15}, {20, 25}, {40, 50}}; }
 
-/// `count` buckets with about as many pairs each; the last takes all but the longest thousandth.
+/// At most `count` buckets with about as many pairs each; the last takes all but the longest
+/// thousandth. Fewer when the lengths do not tell so many groups apart. Throws ConfigError when
+/// there are no pairs.
 std::vector<Bucket> quantile_buckets(const PairFile& pairs, int count);
+
+/// Rows of a rectangle, padded to the longest; the bucket is 0.
+SequenceBatch padded_batch(std::span<const TokenPair> pairs);
 
 enum class TooLong {
   drop,  ///< leave out pairs that fit in no bucket
@@ -31,7 +37,8 @@ enum class TooLong {
 
 struct BucketOptions {
   std::vector<Bucket> buckets = default_buckets();  ///< ascending
-  std::int64_t batch_tokens = 0;  ///< rows of a batch times the bucket's two lengths; 0: by rows
+  std::int64_t batch_tokens = 0;  ///< rows of a batch times the sum of the bucket's two lengths, at
+                                  ///< most; a row at least; 0: by rows
   std::int64_t batch_rows = 64;   ///< when batch_tokens is 0
   TooLong too_long = TooLong::drop;
   bool shuffle = true;  ///< else the order of the file, bucket after bucket

@@ -2,15 +2,13 @@
 
 // Pairs of token sequences, padded to a rectangle: what a sequence-to-sequence model trains on.
 
+#include <lockstep/tokens.h>
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <tuple>
 
 namespace lockstep {
-
-/// Tokens that every vocabulary begins with.
-inline constexpr std::int32_t kPad = 0, kUnknown = 1, kBegin = 2, kEnd = 3, kFirstOwnToken = 4;
 
 struct SequenceBatch {
   torch::Tensor source = {};   ///< int64 [rows, source length]: tokens, then kPad
