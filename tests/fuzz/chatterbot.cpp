@@ -1,0 +1,18 @@
+// Any bytes as conversations in YAML: tidy pairs, or CorruptFile inside the file.
+
+#include "check_pairs.h"
+#include "temporary_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const TemporaryFile file(data, size);
+  for (const auto on_bad : {lockstep::OnBadPair::skip, lockstep::OnBadPair::refuse})
+    check_pairs(file.path(), [&](const lockstep::PairSink& sink) {
+      try {
+        return lockstep::read_chatterbot_pairs(file.path(), on_bad, sink);
+      } catch (const lockstep::CorruptFile& error) {
+        if (error.offset > size) std::abort();
+        throw;
+      }
+    });
+  return 0;
+}
