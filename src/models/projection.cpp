@@ -1,0 +1,233 @@
+#include <ATen/autocast_mode.h>
+#include <lockstep/error.h>
+#include <lockstep/projection.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "softmax_rows.h"
+
+namespace lockstep {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Logits of a chunk by default, measured with 640 rows of 512 and 20000 classes on one core: see
+// docs/performance.md. A product of fewer rows spends too long on the weight alone.
+constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20, kFewestRows = 128;
+
+/// Which gradients are wanted.
+struct Wanted {
+  bool features = false, weight = false, bias = false;
+  bool any() const { return features || weight || bias; }
+};
+
+struct Inputs {
+  Tensor features, weight, bias, labels;
+  ProjectionLossOptions options;
+};
+
+/// The loss, and the gradients that were wanted.
+struct Result {
+  Tensor loss, features, weight, bias;
+};
+
+void check_inputs(const Inputs& in) {
+  check(in.features.dim() == 2 && in.weight.dim() == 2 && in.features.size(1) == in.weight.size(1),
+        "features are [rows, size], the weight is [vocabulary, size]");
+  check(!in.bias.defined() || (in.bias.dim() == 1 && in.bias.size(0) == in.weight.size(0)),
+        "the bias is [vocabulary]");
+  check(in.labels.dim() == 1 && in.labels.size(0) == in.features.size(0) &&
+            in.labels.scalar_type() == torch::kInt64,
+        "there is one label a row, int64");
+  const ProjectionLossOptions& options = in.options;
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
+    throw ConfigError("label smoothing is " + std::to_string(options.label_smoothing) +
+                      ": give a number from 0 to 1");
+  if (options.chunk_rows < 0)
+    throw ConfigError("a chunk has " + std::to_string(options.chunk_rows) +
+                      " rows: give 0 for a good number, or more");
+  // Elsewhere looking at them would wait for the device, which checks them itself.
+  if (!in.labels.is_cpu() || in.labels.numel() == 0) return;
+  const auto [least, most] = in.labels.aminmax();
+  const std::int64_t vocabulary = in.weight.size(0);
+  const auto low = least.item<std::int64_t>(), high = most.item<std::int64_t>();
+  if (low < 0 || high >= vocabulary)
+    throw ConfigError("label " + std::to_string(low < 0 ? low : high) +
+                      " is not in the vocabulary of " + std::to_string(vocabulary) +
+                      " tokens: give the model the vocabulary of its data");
+}
+
+/// Rows of a chunk: as many as asked for or a little fewer, so that all chunks are about as large.
+std::int64_t chunk_rows(const Inputs& in) {
+  const std::int64_t rows = in.features.size(0), vocabulary = in.weight.size(0);
+  std::int64_t most = in.options.chunk_rows;
+  if (most == 0) {
+    const auto row_bytes =
+        static_cast<std::int64_t>(sizeof(float)) * std::max<std::int64_t>(vocabulary, 1);
+    most = std::max(kFewestRows, kChunkBytes / row_bytes);
+  }
+  const std::int64_t chunks = std::max<std::int64_t>((rows + most - 1) / most, 1);
+  return (rows + chunks - 1) / chunks;
+}
+
+/// What the products are made in. Half precision would lose small gradients, which no loss scale
+/// has reached yet: it counts as single.
+torch::ScalarType product_type(const Inputs& in) {
+  const auto device = in.features.device().type();
+  if (at::autocast::is_autocast_enabled(device) &&
+      at::autocast::get_autocast_dtype(device) == torch::kBFloat16)
+    return torch::kBFloat16;
+  const auto type = c10::promoteTypes(in.features.scalar_type(), in.weight.scalar_type());
+  return type == torch::kHalf ? torch::kFloat32 : type;
+}
+
+/// Walks over the chunks.
+class Pass {
+ public:
+  Pass(const Inputs& in, Wanted wanted)
+      : wanted_(wanted),
+        smoothing_(in.options.label_smoothing),
+        labels_(in.labels.contiguous()),
+        type_(product_type(in)),
+        wide_(type_ == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32),
+        features_(in.features.to(type_)),
+        weight_(in.weight.to(type_)),
+        bias_(in.bias.defined() ? in.bias.to(wide_).contiguous() : Tensor()),
+        chunk_(chunk_rows(in)) {
+    by_hand_ = type_ == torch::kFloat32 && features_.is_cpu();
+    const std::int64_t rows = features_.size(0);
+    logits_ = torch::empty({chunk_, weight_.size(0)}, features_.options());
+    losses_ = torch::empty({rows}, features_.options().dtype(by_hand_ ? torch::kFloat64 : wide_));
+    const auto made = [&](const Tensor& like) {
+      return rows > 0 ? torch::empty(like.sizes(), like.options().dtype(wide_))
+                      : torch::zeros(like.sizes(), like.options().dtype(wide_));
+    };
+    if (wanted_.features) d_features_ = torch::empty(features_.sizes(), features_.options());
+    if (wanted_.weight) d_weight_ = made(weight_);
+    if (wanted_.bias) d_bias_ = torch::zeros(bias_.sizes(), bias_.options());
+  }
+
+  Result run(const Inputs& in) {
+    for (std::int64_t first = 0; first < features_.size(0); first += chunk_)
+      chunk(first, std::min(chunk_, features_.size(0) - first));
+    const auto like = [](const Tensor& made, const Tensor& input) {
+      return made.defined() ? made.to(input.scalar_type()) : made;
+    };
+    return {losses_.sum().to(wide_), like(d_features_, in.features), like(d_weight_, in.weight),
+            like(d_bias_, in.bias)};
+  }
+
+ private:
+  void chunk(std::int64_t first, std::int64_t rows) {
+    const Tensor features = features_.narrow(0, first, rows);
+    Tensor logits = logits_.narrow(0, 0, rows);
+    at::mm_out(logits, features, weight_.t());
+    logits = by_hand_ ? loss_by_hand(logits, first) : loss(logits, first);
+    if (wanted_.features) {
+      Tensor into = d_features_.narrow(0, first, rows);
+      at::mm_out(into, logits, weight_);
+    }
+    if (!wanted_.weight) return;
+    if (type_ != wide_)
+      first == 0 ? d_weight_.copy_(logits.t().mm(features))
+                 : d_weight_.add_(logits.t().mm(features));
+    else if (first == 0)
+      at::mm_out(d_weight_, logits.t(), features);
+    else
+      d_weight_.addmm_(logits.t(), features);
+  }
+
+  /// Writes the losses of a chunk; turns its logits into their gradient, in place.
+  Tensor loss_by_hand(const Tensor& logits, std::int64_t first) {
+    softmax::cross_entropy({.logits = logits.data_ptr<float>(),
+                            .rows = logits.size(0),
+                            .classes = logits.size(1),
+                            .bias = bias_.defined() ? bias_.const_data_ptr<float>() : nullptr,
+                            .labels = labels_.const_data_ptr<std::int64_t>() + first,
+                            .smoothing = smoothing_,
+                            .losses = losses_.data_ptr<double>() + first,
+                            .gradient = wanted_.any(),
+                            .bias_gradient = wanted_.bias ? d_bias_.data_ptr<float>() : nullptr});
+    return logits;
+  }
+
+  /// The same in ATen's words, for all devices and types.
+  Tensor loss(const Tensor& raw, std::int64_t first) {
+    Tensor logits = raw.to(wide_);
+    if (bias_.defined()) logits.add_(bias_);
+    const Tensor labels = labels_.narrow(0, first, raw.size(0)).unsqueeze(1);
+    const Tensor log_sum = logits.logsumexp(1, /*keepdim=*/true);
+    Tensor losses = log_sum - (1 - smoothing_) * logits.gather(1, labels);
+    if (smoothing_ > 0) losses.sub_(logits.mean(1, /*keepdim=*/true), smoothing_);
+    losses_.narrow(0, first, raw.size(0)).copy_(losses.squeeze(1));
+    if (!wanted_.any()) return raw;
+    logits.sub_(log_sum).exp_();
+    if (smoothing_ > 0) logits.sub_(smoothing_ / static_cast<double>(logits.size(1)));
+    logits.scatter_add_(1, labels, torch::full_like(log_sum, smoothing_ - 1));
+    if (wanted_.bias) d_bias_.add_(logits.sum(0));
+    return logits.to(type_);
+  }
+
+  const Wanted wanted_;
+  const double smoothing_;
+  const Tensor labels_;
+  const torch::ScalarType type_, wide_;  // of the products, of the softmax
+  const Tensor features_, weight_, bias_;
+  const std::int64_t chunk_;
+  bool by_hand_ = false;
+  Tensor logits_, losses_, d_features_, d_weight_, d_bias_;
+};
+
+Result compute(const Inputs& in, Wanted wanted) {
+  const torch::NoGradGuard no_gradients;
+  const auto device = in.features.device().type();
+  Pass pass(in, wanted);
+  // The types are chosen: autocast is not to choose again.
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(
+      at::autocast::get_autocast_dispatch_key_from_device_type(device));
+  return pass.run(in);
+}
+
+struct ProjectionCrossEntropy : torch::autograd::Function<ProjectionCrossEntropy> {
+  static Tensor forward(AutogradContext* context, const Tensor& features, const Tensor& weight,
+                        const std::optional<Tensor>& bias, const Tensor& labels,
+                        const ProjectionLossOptions& options, Wanted wanted) {
+    const Result result =
+        compute({features, weight, bias.value_or(Tensor()), labels, options}, wanted);
+    context->save_for_backward({result.features, result.weight, result.bias});
+    return result.loss;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& incoming) {
+    check(!torch::GradMode::is_enabled(), "this cross entropy has no second derivative");
+    variable_list gradients = context->get_saved_variables();
+    const Tensor& factor = incoming.at(0);
+    if (!factor.is_cpu() || factor.item<double>() != 1)
+      for (Tensor& gradient : gradients)
+        if (gradient.defined()) gradient = gradient * factor.to(gradient.scalar_type());
+    gradients.resize(6);  // nothing for the labels and what is no tensor
+    return gradients;
+  }
+};
+
+}  // namespace
+
+Tensor projection_cross_entropy(const Tensor& features, const Tensor& weight, const Tensor& bias,
+                                const Tensor& labels, const ProjectionLossOptions& options) {
+  const Inputs in{features, weight, bias, labels, options};
+  check_inputs(in);
+  const auto differentiable = [](const Tensor& tensor) {
+    return tensor.defined() && tensor.requires_grad() && torch::GradMode::is_enabled();
+  };
+  const Wanted wanted{differentiable(features), differentiable(weight), differentiable(bias)};
+  if (!wanted.any()) return compute(in, wanted).loss;
+  // Autograd takes no undefined tensor for an input.
+  const auto maybe_bias = bias.defined() ? std::optional<Tensor>(bias) : std::nullopt;
+  return ProjectionCrossEntropy::apply(features, weight, maybe_bias, labels, options, wanted);
+}
+
+}  // namespace lockstep
