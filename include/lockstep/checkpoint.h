@@ -7,6 +7,7 @@
 #include <lockstep/manifest.h>
 #include <lockstep/state.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,8 @@ namespace lockstep {
 struct Checkpoint {
   Manifest manifest = {};  ///< its step and loss scale are those of the state
   State state = {};
+  std::map<std::string, std::string> files =
+      {};  ///< what else belongs to it, by name: a vocabulary
 };
 
 /// Writes a checkpoint aside and renames it to `path`, in place of one that is there: what is there

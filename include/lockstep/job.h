@@ -8,6 +8,7 @@
 #include <lockstep/stream.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +49,9 @@ class Job {
   /// Nothing when `evaluating` ended it.
   virtual std::optional<Summary> evaluate(std::size_t set, const Evaluating& evaluating) = 0;
 
+  /// What its checkpoints hold besides the state, by file name: a vocabulary.
+  virtual std::map<std::string, std::string> files() const { return {}; }
+
   virtual MirroredBase& towers() = 0;
   virtual const torch::nn::Module& module() = 0;
 };
@@ -85,6 +89,10 @@ class MirroredJob : public Job {
                        return range.stopped() ? std::nullopt : std::optional(summarise(result));
                      }});
   }
+
+  /// Adds a file that checkpoints hold, and that one to go on from has to have the same.
+  void add_file(const std::string& name, std::string content) { files_[name] = std::move(content); }
+  std::map<std::string, std::string> files() const override { return files_; }
 
   /// The next batch is staged before the step on this one: on accelerators it is copied meanwhile.
   std::optional<StepReport> step() override {
@@ -154,6 +162,7 @@ class MirroredJob : public Job {
   Position position_;
   std::optional<Staged<Batch>> staged_;
   std::vector<Set> sets_;
+  std::map<std::string, std::string> files_;
 };
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ namespace lockstep {
 /// One file of a checkpoint.
 struct ManifestFile {
   std::string name;   ///< in the checkpoint's folder
-  std::string holds;  ///< "weights", "slots" or "averages"
+  std::string holds;  ///< "weights", "slots", "averages" or "file"
   std::uint64_t bytes = 0;
   std::string sha256;  ///< 64 hexadecimal digits, as sha256sum prints
 };

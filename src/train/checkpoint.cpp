@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kPrefix = "step-";
 constexpr std::uint64_t kMostManifestBytes = std::uint64_t{64} << 20U;
+constexpr std::uint64_t kMostPlainBytes = std::uint64_t{1} << 30U;
 
 /// Tensors spread over n lists of about the same size: the largest first, each to the list that is
 /// shortest so far. There are at most as many lists as tensors, and at least one.
@@ -59,6 +60,19 @@ void write_kind(const std::string& folder, const std::string& holds,
     file.close();
     manifest.files.push_back({name, holds, written.bytes, written.sha256});
   }
+}
+
+/// Writes a file that is no tensors into `folder` and adds it to the manifest.
+void write_plain(const std::string& folder, const std::string& name, const std::string& content,
+                 Manifest& manifest) {
+  const std::string path = folder + "/" + name;
+  if (fs::exists(path) || name == kManifest || fs::path(name).filename() != name)
+    throw ConfigError("a file of a checkpoint cannot be called '" + name +
+                      "': that is another's name, or none.");
+  io::File file(path);
+  file.write(content);
+  file.close();
+  manifest.files.push_back({name, "file", content.size(), io::sha256_of_file(path)});
 }
 
 /// What a model's state_dict has: parameters, frozen ones too, and buffers.
@@ -106,6 +120,8 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
   write_kind(folder.path(), "weights", weights_of(state), weight_files, manifest);
   if (!state.slots.empty()) write_kind(folder.path(), "slots", state.slots, 1, manifest);
   if (!state.averages.empty()) write_kind(folder.path(), "averages", state.averages, 1, manifest);
+  for (const auto& [name, content] : checkpoint.files)
+    write_plain(folder.path(), name, content, manifest);
   const std::string json = to_json(manifest);
   io::File file(folder.path() + "/" + kManifest);
   file.write(json);
@@ -127,6 +143,10 @@ Checkpoint load_checkpoint(const std::string& path) {
       {"weights", &state.parameters}, {"slots", &state.slots}, {"averages", &state.averages}};
   for (const ManifestFile& file : manifest.files) {
     verify(path, file);
+    if (file.holds == "file") {
+      checkpoint.files[file.name] = io::read_file(path + "/" + file.name, kMostPlainBytes);
+      continue;
+    }
     for (NamedTensor& tensor : load_tensors(path + "/" + file.name))
       lists.at(file.holds)->push_back(std::move(tensor));
   }

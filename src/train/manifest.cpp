@@ -144,8 +144,8 @@ ManifestFile read_file(const Reader& reader) {
   if (file.name.empty() || file.name == "." || file.name == ".." ||
       file.name.find_first_of(std::string("/\0", 2)) != std::string::npos)
     reader.fail("a plain file name", "name");
-  static const std::set<std::string> kinds = {"weights", "slots", "averages"};
-  if (!kinds.contains(file.holds)) reader.fail("weights, slots or averages", "holds");
+  static const std::set<std::string> kinds = {"weights", "slots", "averages", "file"};
+  if (!kinds.contains(file.holds)) reader.fail("weights, slots, averages or file", "holds");
   if (file.sha256.size() != 64 ||
       file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
     reader.fail("64 hexadecimal digits", "sha256");

@@ -46,6 +46,11 @@ void Trainer::Impl::resume(const FoundCheckpoint& found) {
     throw ConfigError("the checkpoint is of a training in " + std::to_string(manifest.shards) +
                       " shards, this one is in " + std::to_string(shards) +
                       ": give it the same number.");
+  for (const auto& [name, content] : job_.files())
+    if (const auto own = found.checkpoint.files.find(name);
+        own == found.checkpoint.files.end() || own->second != content)
+      throw ConfigError("'" + found.path + "' was trained with another '" + name +
+                        "': use the one that is in it, or another folder to begin anew.");
   job_.towers().load(found.checkpoint.state);
   job_.seek(manifest.progress.input);
   progress_ = manifest.progress;
@@ -216,7 +221,7 @@ void Trainer::Impl::save() {
   save_now_ = false;
   saved_step_ = progress_.step;
   progress_.saved = mark();
-  Checkpoint checkpoint{manifest(), job_.towers().state()};
+  Checkpoint checkpoint{manifest(), job_.towers().state(), job_.files()};
   saver_->start(std::move(checkpoint), now() - begin);
   count_time();
 }

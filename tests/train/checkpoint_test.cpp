@@ -47,6 +47,20 @@ void flip_byte(const std::string& path, std::int64_t offset) {
   file.put(byte);
 }
 
+TEST(Checkpoint, HoldsFilesThatAreVerifiedToo) {
+  const std::string path = new_folder("files") + "/step-000000001";
+  Checkpoint written = checkpoint_after(1);
+  written.files["words"] = std::string("one\0two\n", 8);
+  save_checkpoint(path, written);
+  EXPECT_EQ(load_checkpoint(path).files, written.files);
+  flip_byte(path + "/words", 2);
+  EXPECT_THROW(load_checkpoint(path), CorruptFile);
+  for (const char* name : {"manifest.json", "weights.safetensors", "a/b", "..", ""}) {
+    written.files = {{name, "?"}};
+    EXPECT_THROW(save_checkpoint(path, written), ConfigError) << name;
+  }
+}
+
 TEST(Checkpoint, ReadsBackBitForBitOnAnotherNumberOfDevices) {
   const std::string path = new_folder("whole") + "/step-000000003";
   const Checkpoint written = checkpoint_after(3);

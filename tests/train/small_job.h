@@ -49,6 +49,7 @@ struct SmallJob {
   Optimizer optimizer = Adam{.lr = 0.01};
   std::int64_t epochs = input::kEndless;
   std::vector<std::string> sets = {"test"};
+  std::string vocabulary = {};  ///< a file of its checkpoints; empty: none
 
   std::unique_ptr<Job> make() const {
     const auto batches = input::batch(input::shuffle(Points{}, 3), 12);
@@ -67,6 +68,7 @@ struct SmallJob {
           return Loss{loss, static_cast<double>(shard.data.size(0))};
         },
         batches.size());
+    if (!vocabulary.empty()) job->add_file("words", vocabulary);
     const auto test = input::batch(Points{.count = 30}, 10);
     for (const std::string& set : sets)
       job->add_set(

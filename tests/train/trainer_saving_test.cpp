@@ -190,6 +190,18 @@ TEST(Trainer, ACheckpointOfOtherShardsIsRefusedWithBothNumbers) {
   }
 }
 
+TEST(Trainer, ACheckpointKeepsTheJobsFilesAndAnotherOneIsRefused) {
+  const std::string folder = new_folder("files"), path = checkpoint_path(folder, 1);
+  const auto job = SmallJob{.vocabulary = "a b"}.make();
+  Trainer(*job, {.limits = {.steps = 1}, .folder = folder}).run();
+  EXPECT_EQ(load_checkpoint(path).files.at("words"), "a b");
+  const auto same = SmallJob{.devices = 2, .vocabulary = "a b"}.make();
+  EXPECT_NO_THROW(Trainer(*same, {.limits = {.steps = 2}}).resume({path, load_checkpoint(path)}));
+  const auto other = SmallJob{.vocabulary = "a c"}.make();
+  EXPECT_THROW(Trainer(*other, {.limits = {.steps = 2}}).resume({path, load_checkpoint(path)}),
+               ConfigError);
+}
+
 TEST(Trainer, WhatFailsIsThrownAfterTheStepsBeforeItAreSaved) {
   const std::string folder = new_folder("failed");
   const auto job = SmallJob{}.make();
