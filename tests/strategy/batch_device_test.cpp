@@ -32,6 +32,18 @@ TEST(To, MovesEveryTensorOfEveryBatchType) {
   EXPECT_EQ(tensors_on(to(std::vector{data_only}, kMeta), kMeta), 1);
 }
 
+struct Sentences {
+  Tensor words, lengths;
+  std::pair<Tensor, Tensor> more;
+  auto tensors() { return std::tie(words, lengths, more); }
+};
+
+TEST(To, MovesTheTensorsThatATypeOfOnesOwnOffers) {
+  const Sentences batch{some(), some(), {some(), some()}};
+  EXPECT_EQ(tensors_on(to(batch, kMeta), kMeta), 4);
+  EXPECT_EQ(tensors_on(batch, kCPU), 4);
+}
+
 TEST(To, LeavesTheBatchOfTheCallerAlone) {
   const std::pair batch(some(), std::vector{some()});
   const auto moved = to(batch, kMeta);

@@ -21,6 +21,22 @@ TEST(Split, CoversEveryRowOnceInOrder) {
     }
 }
 
+struct Sentences {
+  Tensor words, lengths;
+  int bucket = 0;
+  auto tensors() { return std::tie(words, lengths); }
+};
+
+TEST(Split, CutsTheTensorsThatATypeOfOnesOwnOffers) {
+  const Sentences batch{rows_of(7), torch::arange(7), 3};
+  EXPECT_EQ(rows(batch), 7);
+  const auto parts = split(batch, 3);
+  EXPECT_TRUE(torch::equal(parts[1].words, rows_of(7).narrow(0, 2, 2)));
+  EXPECT_TRUE(torch::equal(parts[2].lengths, torch::arange(7).narrow(0, 4, 3)));
+  EXPECT_EQ(parts[2].bucket, 3);
+  EXPECT_EQ(batch.words.size(0), 7);
+}
+
 TEST(Split, DoesNotCopy) {
   const Tensor batch = rows_of(8);
   EXPECT_TRUE(split(batch, 2)[1].is_alias_of(batch));
