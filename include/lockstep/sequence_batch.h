@@ -15,6 +15,7 @@ struct SequenceBatch {
   torch::Tensor lengths = {};  ///< int64 [rows]: tokens of each source, at least 1
   torch::Tensor target = {};   ///< int64 [rows, target length + 2]: kBegin, tokens, kEnd, kPad
   std::int64_t bucket = 0;     ///< whose lengths the rows have
+  std::int64_t index = 0;      ///< the batch's number in its epoch
 
   /// For `part`, `rows` and `to`: see batch.h.
   auto tensors() { return std::tie(source, lengths, target); }

@@ -222,18 +222,20 @@ std::int64_t BucketedPairs::size() const { return plan_->batches; }
 SequenceBatch BucketedPairs::at(std::int64_t epoch, std::int64_t index) const {
   check(index >= 0 && index < size(), "BucketedPairs: there is no batch of that number");
   const Plan& plan = *plan_;
-  if (plan.options.shuffle) index = permuted(index, size(), plan.options.seed, epoch);
+  const std::int64_t place =
+      plan.options.shuffle ? permuted(index, size(), plan.options.seed, epoch) : index;
   const auto after = std::upper_bound(
-      plan.shares.begin(), plan.shares.end(), index,
+      plan.shares.begin(), plan.shares.end(), place,
       [](std::int64_t number, const Plan::Share& share) { return number < share.batches_begin; });
   const Plan::Share& share = *(after - 1);
-  const std::int64_t first = (index - share.batches_begin) * share.rows;
+  const std::int64_t first = (place - share.batches_begin) * share.rows;
   const std::int64_t rows = std::min(share.rows, share.pairs - first);
   std::vector<TokenPair> pairs;
   for (std::int64_t row = 0; row < rows; ++row)
     pairs.push_back(plan.pair(share, epoch, first + row));
   SequenceBatch batch = padded_batch(pairs);
   batch.bucket = after - 1 - plan.shares.begin();
+  batch.index = index;
   return batch;
 }
 
