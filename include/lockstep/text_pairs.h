@@ -8,7 +8,9 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lockstep {
@@ -19,6 +21,9 @@ struct TextPair {
   std::string source;
   std::string target;
 };
+
+/// A text as it would be in a TextPair; no-break spaces stay. Nothing when it is not valid UTF-8.
+std::optional<std::string> tidy_text(std::string_view text);
 
 using PairSink = std::function<void(TextPair)>;
 

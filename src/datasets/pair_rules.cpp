@@ -12,6 +12,16 @@ namespace {
 
 constexpr std::size_t kMostExamples = 10;
 
+/// Unicode's White_Space, but for the three no-break spaces (U+00A0, U+2007, U+202F).
+bool is_space(char32_t code) {
+  if (code == ' ' || (code >= '\t' && code <= '\r')) return true;
+  if (code >= 0x2000 && code <= 0x200a) return code != 0x2007;
+  return code == 0x85 || code == 0x1680 || code == 0x2028 || code == 0x2029 || code == 0x205f ||
+         code == 0x3000;
+}
+
+bool is_control(char32_t code) { return code < 0x20 || (code >= 0x7f && code <= 0x9f); }
+
 }  // namespace
 
 PairReport& PairReport::operator+=(const PairReport& other) {
@@ -22,20 +32,29 @@ PairReport& PairReport::operator+=(const PairReport& other) {
   return *this;
 }
 
+std::optional<std::string> tidy_text(std::string_view text) {
+  std::string tidy;
+  tidy.reserve(text.size());
+  bool space = false;
+  while (!text.empty()) {
+    const std::string_view from = text;
+    const std::optional<char32_t> code = datasets::take_character(text);
+    if (!code) return std::nullopt;
+    if (is_space(*code)) {
+      space = true;
+    } else if (!is_control(*code)) {
+      if (space && !tidy.empty()) tidy += ' ';
+      space = false;
+      tidy += from.substr(0, from.size() - text.size());
+    }
+  }
+  return tidy;
+}
+
 namespace datasets {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Unicode's White_Space, but for the three no-break spaces (U+00A0, U+2007, U+202F).
-bool is_space(char32_t code) {
-  if (code == ' ' || (code >= '\t' && code <= '\r')) return true;
-  if (code >= 0x2000 && code <= 0x200a) return code != 0x2007;
-  return code == 0x85 || code == 0x1680 || code == 0x2028 || code == 0x2029 || code == 0x205f ||
-         code == 0x3000;
-}
-
-bool is_control(char32_t code) { return code < 0x20 || (code >= 0x7f && code <= 0x9f); }
 
 std::string expected_instead(PairFault fault) {
   switch (fault) {
@@ -50,25 +69,6 @@ std::string expected_instead(PairFault fault) {
 }
 
 }  // namespace
-
-std::optional<std::string> tidy_text(std::string_view text) {
-  std::string tidy;
-  tidy.reserve(text.size());
-  bool space = false;
-  while (!text.empty()) {
-    const std::string_view from = text;
-    const std::optional<char32_t> code = take_character(text);
-    if (!code) return std::nullopt;
-    if (is_space(*code)) {
-      space = true;
-    } else if (!is_control(*code)) {
-      if (space && !tidy.empty()) tidy += ' ';
-      space = false;
-      tidy += from.substr(0, from.size() - text.size());
-    }
-  }
-  return tidy;
-}
 
 void PairRules::add(const Side& source, const Side& target) {
   std::optional<std::string> from = tidy_text(source.text);

@@ -15,10 +15,6 @@ namespace lockstep::datasets {
 /// A longer line or message is refused: it would be a file of another kind.
 inline constexpr std::size_t kMostTextBytes = std::size_t{1} << 20U;
 
-/// Runs of white space become one space, those at the ends and control characters go; no-break
-/// spaces stay. Nothing when `text` is not valid UTF-8.
-std::optional<std::string> tidy_text(std::string_view text);
-
 /// In place of a text that could not be read as UTF-8: tidy_text gives nothing for it.
 inline constexpr std::string_view kNoText = "\xff";
 

@@ -12,7 +12,6 @@ using namespace lockstep;
 using namespace lockstep::tests;
 using datasets::PairRules;
 using datasets::Place;
-using datasets::tidy_text;
 using namespace std::string_literals;
 
 TEST(TidyText, RunsOfWhiteSpaceAreOneSpaceAndNoneIsAtTheEnds) {
