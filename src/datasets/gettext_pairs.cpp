@@ -48,7 +48,7 @@ void add(const ToUtf8& to_utf8, std::string_view original, std::string_view tran
     rules.add_fault(PairFault::bad_utf8, place);
 }
 
-/// Some programs have their line breaks and indents translated.
+/// So is the original of the header; and some programs have line breaks and indents translated.
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
@@ -57,7 +57,6 @@ void read_catalogue(const MoFile& file, PairRules& rules) {
   const ToUtf8 to_utf8 = converter(file);
   for (std::size_t i = 0; i < file.size(); ++i) {
     const MoFile::Message message = file[i];
-    if (message.original.empty()) continue;  // the header
     const Place place{file.path(), i + 1, message.offset, true};
     const auto originals = split(without_context(message.original));
     const auto translations = split(message.translation);

@@ -48,7 +48,6 @@ bool LineReader::next() {
   size_ = end == std::string_view::npos ? rest.size() : end + 1;
   from_ += size_;
   line_ = rest.substr(0, end);
-  if (line_.ends_with('\r')) line_.remove_suffix(1);
   if (number_ == 1 && line_.starts_with(kByteOrderMark)) line_.remove_prefix(kByteOrderMark.size());
   return true;
 }

@@ -11,8 +11,8 @@
 
 namespace lockstep::datasets {
 
-/// The lines of a file from the first to the last; only one is in memory. Ends of lines are LF or
-/// CR LF; a byte order mark is dropped.
+/// The lines of a file from the first to the last; only one is in memory. They end in LF (a CR
+/// before it is white space like any other); a byte order mark is dropped.
 class LineReader {
  public:
   /// Throws IoError.

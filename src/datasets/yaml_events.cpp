@@ -74,12 +74,8 @@ void YamlEvents::fail_to_parse() {
                     "YAML in line " + std::to_string(line + 1) + " (" + parser_.problem + ")");
 }
 
-/// libyaml counts characters. Cheap when called with places from the first to the last.
+/// libyaml counts characters. Called with places from the first to the last.
 std::uint64_t YamlEvents::offset(std::size_t character) {
-  if (character < character_) {
-    rest_ = original_;
-    character_ = 0;
-  }
   for (; character_ < character && !rest_.empty(); ++character_) take_character(rest_);
   return bytes_.size() - rest_.size();
 }

@@ -125,6 +125,15 @@ TEST_F(GettextPairs, FaultsAreCountedAndNamedByMessage) {
   EXPECT_EQ(pairs, (Pairs{{"c", "d"}}));
 }
 
+TEST_F(GettextPairs, ABadTextDoesNotChangeHowTheNextIsConverted) {
+  const std::string switched = "\x1b$B";  // from here on, Japanese
+  read(mo({{"", "charset=ISO-2022-JP"},
+           {"a", switched + "F|\xff"},
+           {"b", "F|"},
+           {"c", switched + "F|\x1b(B"}}));
+  EXPECT_EQ(pairs, (Pairs{{"b", "F|"}, {"c", "\u65e5"}}));
+}
+
 TEST_F(GettextPairs, WhatIsNoCatalogueIsCorrupt) {
   for (const std::string bytes : {"", "\xde\x12", "msgid \"\"\nmsgstr \"\"\n"})
     expect_refused(bytes, 0, "a compiled gettext catalogue");

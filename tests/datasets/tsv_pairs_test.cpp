@@ -49,6 +49,12 @@ TEST(TsvPairs, AByteOrderMarkCrLfAndAMissingLastLineEndAreNoPartOfTheText) {
   EXPECT_EQ(found.pairs, (Pairs{{"a", "b"}, {"c", "d"}, {"e", "f"}}));
 }
 
+TEST(TsvPairs, AByteOrderMarkInsideTheFileIsPartOfTheText) {
+  const Folder folder;
+  EXPECT_EQ(read_tsv(write(folder, "x", "a\tb\n\ufeffc\td\n")).pairs,
+            (Pairs{{"a", "b"}, {"\ufeffc", "d"}}));
+}
+
 TEST(TsvPairs, AnEmptyFileHasNoPairs) {
   const Folder folder;
   EXPECT_EQ(read_tsv(write(folder, "x", "")).report.pairs, 0);
@@ -106,6 +112,12 @@ TEST(TsvPairs, LinesAcrossTheEdgesOfPiecesStayWhole) {
     text += expected.back().first + "\t" + expected.back().second + "\n";
   }
   EXPECT_EQ(read_tsv(write(folder, "x", text)).pairs, expected);
+  constexpr std::size_t kPiece = 65536;
+  for (const std::size_t length : {kPiece - 1, kPiece, kPiece + 1}) {
+    const std::string side(length - 2, 'z');
+    EXPECT_EQ(read_tsv(write(folder, "edge", "a\t" + side + "\nb\tc\n")).pairs,
+              (Pairs{{"a", side}, {"b", "c"}}));
+  }
 }
 
 TEST(TsvPairs, PairsAreHandedOverBeforeTheRestIsRead) {
