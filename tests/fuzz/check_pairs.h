@@ -9,15 +9,13 @@
 #include <optional>
 #include <string>
 
-#include "datasets/pair_rules.h"
-
 /// Calls `read(sink)`. Aborts unless each pair is tidy and the report counts what was handed over;
 /// gives the report, or nothing when the reader threw CorruptFile for `path`.
 template <class Read>
 std::optional<lockstep::PairReport> check_pairs(const std::string& path, const Read& read) {
   std::int64_t pairs = 0;
   const auto check = [](const std::string& text) {
-    if (text.empty() || lockstep::datasets::tidy_text(text) != text) std::abort();
+    if (text.empty() || lockstep::tidy_text(text) != text) std::abort();
   };
   const lockstep::PairSink sink = [&](const lockstep::TextPair& pair) {
     check(pair.source);
