@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
+#include <string>
 
 namespace bench {
 namespace {
@@ -62,36 +63,30 @@ Dense::Dense(std::int64_t inputs, std::int64_t outputs, bool has_bias)
   if (has_bias) bias = register_parameter("bias", torch::zeros(outputs));
 }
 
-StackedLstm::StackedLstm(std::int64_t inputs, std::int64_t size, std::int64_t layer_count)
-    : layers(layer_count) {
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
-    auto add = [&](const std::string& name, Tensor value, bool trainable = true) {
-      weights.push_back(register_parameter(name + std::to_string(layer), value, trainable));
-    };
-    add("kernel", torch::empty({4 * size, layer == 0 ? inputs : size}));
-    add("recurrent", torch::empty({4 * size, size}));
-    add("bias", torch::zeros(4 * size));
-    add("frozen", torch::zeros(4 * size), false);
+StackedLstm::StackedLstm(std::int64_t inputs, std::int64_t size, std::int64_t layer_count) {
+  for (std::int64_t layer = 0; layer < layer_count; ++layer) {
+    layers.push_back(register_module("layer" + std::to_string(layer),
+                                     std::make_shared<lockstep::Recurrent>(
+                                         lockstep::Cell::lstm, layer == 0 ? inputs : size, size)));
   }
 }
 
-StackedLstm::State StackedLstm::zero_state(std::int64_t rows) const {
-  Tensor zeros = torch::zeros({layers, rows, weights[1].size(1)});
-  return {zeros, zeros};
-}
-
-std::tuple<Tensor, StackedLstm::State> StackedLstm::forward(const Tensor& x,
-                                                            const State& state) const {
-  auto [output, hidden, cell] =
-      torch::lstm(x, state, weights, /*has_biases=*/true, layers, /*dropout=*/0, is_training(),
-                  /*bidirectional=*/false, /*batch_first=*/true);
-  return {output, {hidden, cell}};
+StackedLstm::States StackedLstm::forward(const Tensor& x, const States& start) const {
+  States states;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const Tensor& inputs = layer == 0 ? x : states.back().front();
+    states.push_back(
+        layers[layer]->forward(inputs, start.empty() ? lockstep::CellState() : start[layer]));
+  }
+  return states;
 }
 
 void StackedLstm::fill(InitialWeights& initial) {
-  for (std::size_t layer = 0; layer < weights.size(); layer += 4) {
-    initial.draw_kernel(weights[layer + 1]);
-    initial.draw_kernel(weights[layer]);
+  const torch::NoGradGuard no_gradients;
+  for (const auto& layer : layers) {
+    initial.draw_kernel(layer->weight_hidden);
+    initial.draw_kernel(layer->weight_input);
+    layer->bias.zero_();
   }
 }
 

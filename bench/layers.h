@@ -1,11 +1,10 @@
 #pragma once
 
+#include <lockstep/recurrent.h>
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <tuple>
 #include <vector>
 
 #include "numpy_random.h"
@@ -39,17 +38,16 @@ struct Dense : torch::nn::Module {
   Tensor bias;    // undefined if the layer has none
 };
 
-/// LSTMs on top of each other, batch first. Of the two biases of a layer one is frozen at zero.
+/// LSTMs on top of each other, time first.
 struct StackedLstm : torch::nn::Module {
-  using State = std::vector<Tensor>;  // hidden, cell: (layers, rows, size)
+  using States = std::vector<lockstep::CellState>;  // layer by layer
 
   StackedLstm(std::int64_t inputs, std::int64_t size, std::int64_t layer_count);
-  State zero_state(std::int64_t rows) const;
-  std::tuple<Tensor, State> forward(const Tensor& x, const State& state) const;
+  /// The states after every step; those before the first are zero without `start`.
+  States forward(const Tensor& x, const States& start = {}) const;
   void fill(InitialWeights& initial);
 
-  std::int64_t layers;
-  std::vector<Tensor> weights;  // layer by layer: input kernel, recurrent kernel, bias, frozen
+  std::vector<std::shared_ptr<lockstep::Recurrent>> layers;
 };
 
 struct ConvShape {

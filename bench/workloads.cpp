@@ -1,5 +1,7 @@
 #include "workloads.h"
 
+#include <lockstep/projection.h>
+
 #include <array>
 #include <cstddef>
 #include <span>
@@ -62,18 +64,26 @@ Chat::Chat()
       logits(register_module("logits", std::make_shared<Dense>(kHidden, kVocabulary))) {}
 
 Tensor Chat::forward(const Tensor& source_words, const Tensor& target_words) const {
-  auto [memory, state] = encoder->forward(torch::embedding(source, source_words),
-                                          encoder->zero_state(source_words.size(0)));
-  Tensor output = std::get<0>(decoder->forward(torch::embedding(target, target_words), state));
-  Tensor scores = torch::matmul(attention->forward(output), memory.transpose(1, 2));
-  Tensor context = torch::matmul(scores.softmax(-1), memory);
-  return logits->forward(combine->forward(torch::cat({context, output}, -1)).tanh());
+  // Time first, as the recurrent layers have it.
+  const StackedLstm::States encoded = encoder->forward(torch::embedding(source, source_words.t()));
+  StackedLstm::States last;
+  for (const lockstep::CellState& states : encoded)
+    last.push_back({states[0].select(0, kLength - 1), states[1].select(0, kLength - 1)});
+  const Tensor output =
+      decoder->forward(torch::embedding(target, target_words.t()), last).back().front();
+  const Tensor memory = encoded.back().front().transpose(0, 1);
+  const Tensor queries = attention->forward(output).transpose(0, 1);
+  const Tensor scores = torch::bmm(queries, memory.transpose(1, 2));
+  const Tensor context = torch::bmm(scores.softmax(-1), memory);
+  const Tensor mixed = torch::cat({context.transpose(0, 1), output}, -1);
+  return combine->forward(mixed.flatten(0, 1)).tanh();
 }
 
-Tensor Chat::loss(const Batch& batch) const {
+lockstep::Loss Chat::loss(const Batch& batch) const {
   const auto& [source_words, target_words, labels] = batch;
-  return torch::cross_entropy_loss(forward(source_words, target_words).flatten(0, 1),
-                                   labels.flatten());
+  const Tensor sum = lockstep::projection_cross_entropy(
+      forward(source_words, target_words), logits->kernel, logits->bias, labels.t().flatten());
+  return {sum, static_cast<double>(labels.numel())};
 }
 
 void Chat::fill() {

@@ -11,9 +11,9 @@
 
 /// The four workloads that are compared with other frameworks (the peers): the same models, initial
 /// weights, batches and optimizers. A model is an ordinary module for one device: `forward` returns
-/// logits, `loss` the mean cross entropy of a batch; `fill` writes the common initial weights in
-/// place. `batches` are those of all devices together, to cycle through: the same inputs under
-/// labels that contradict each other.
+/// logits, `loss` the cross entropy of a batch, as a mean or as a sum; `fill` writes the common
+/// initial weights in place. `batches` are those of all devices together, to cycle through: the
+/// same inputs under labels that contradict each other.
 namespace bench {
 
 /// Sequence to sequence with attention.
@@ -22,8 +22,9 @@ struct Chat : torch::nn::Module {
   using Batch = std::tuple<Tensor, Tensor, Tensor>;  // source, target, labels: (rows, words)
 
   Chat();
+  /// What goes into the logits, time first: [words * rows, hidden].
   Tensor forward(const Tensor& source_words, const Tensor& target_words) const;
-  Tensor loss(const Batch& batch) const;
+  lockstep::Loss loss(const Batch& batch) const;
   void fill();
 
   static std::vector<Batch> batches();
