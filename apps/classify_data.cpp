@@ -61,8 +61,9 @@ ClassifyData classify_data(const Recipe& recipe) {
       options.seed = seed;
       return data_of(recipe, ImageFolder(how.path, options), std::move(test), 3, how.size);
     }
+    default:
+      throw ConfigError("data.kind has no images");
   }
-  throw ConfigError("data without a kind");
 }
 
 }  // namespace lockstep::apps

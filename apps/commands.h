@@ -16,6 +16,8 @@ void add_train(CLI::App& app, const Environment& environment, Run& run);
 void add_evaluate(CLI::App& app, const Environment& environment, Run& run);
 void add_verify(CLI::App& app, const Environment& environment, Run& run);
 void add_scaling(CLI::App& app, const Environment& environment, Run& run);
+void add_chat(CLI::App& app, Run& run);
+void add_translate(CLI::App& app, Run& run);
 void add_inspect(CLI::App& app, Run& run);
 void add_export(CLI::App& app, Run& run);
 void add_devices(CLI::App& app, const Environment& environment, Run& run);

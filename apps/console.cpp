@@ -54,6 +54,7 @@ class TextConsole : public Observer {
     line_.print("step " + std::to_string(evaluation.step) + "  " + evaluation.set +
                 (evaluation.averaged ? " (averaged weights): " : ": ") +
                 line_of(evaluation.metrics) + (evaluation.best ? "  best so far" : ""));
+    for (const auto& [name, text] : evaluation.texts) line_.print(name + ":\n" + text);
   }
 
   void saved(const SaveReport& report) override {
@@ -130,7 +131,8 @@ class JsonConsole : public Observer {
            {"averaged", evaluation.averaged},
            {"best", evaluation.best},
            {"seconds", evaluation.took.count()},
-           {"metrics", metrics}});
+           {"metrics", metrics},
+           {"texts", evaluation.texts}});
   }
 
   void saved(const SaveReport& report) override {

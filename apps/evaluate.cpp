@@ -46,14 +46,15 @@ void print(const EvaluateFlags& flags, const std::string& set, std::int64_t step
                                         {"step", step},
                                         {"set", set},
                                         {"averaged", averaged},
-                                        {"metrics", result.metrics}}
+                                        {"metrics", result.metrics},
+                                        {"texts", result.texts}}
                      .dump()
               << std::endl;
   else
     std::cout << "step " << step << "  " << set << (averaged ? " (averaged weights): " : ": ")
               << line_of(result.metrics) << std::endl;
   for (const auto& [name, text] : result.texts)
-    if (flags.log == "text") std::cout << name << "\n" << text << std::endl;
+    if (flags.log == "text") std::cout << name << ":\n" << text << std::endl;
 }
 
 /// False when a signal came.
@@ -88,7 +89,9 @@ int evaluate(const EvaluateFlags& flags, const Environment& environment) {
   recipe.shards = manifest.shards;
   const UsedDevices used = use_devices(flags.where, environment);
   for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
-  const auto job = make_job(recipe, strategy_options(recipe, used.devices));
+  JobFiles files{.kept = found.checkpoint.files};
+  if (std::filesystem::is_directory(checkpoints_of(flags.path))) files.folder = flags.path;
+  const auto job = make_job(recipe, strategy_options(recipe, used.devices), files);
   job->towers().load(found.checkpoint.state);
   const bool averaged =
       flags.weights == "averaged" || (flags.weights == "auto" && recipe.evaluate.averaged);

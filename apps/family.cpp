@@ -105,7 +105,7 @@ TrainerOptions trainer_options(const Recipe& recipe, const Job& job) {
                    .epochs = evaluate.every_epochs,
                    .seconds = Seconds(evaluate.every_seconds)},
       .averaged = evaluate.averaged,
-      .goal = {.metric = evaluate.metric == Metric::accuracy ? "accuracy" : "loss",
+      .goal = {.metric = word_of(evaluate.metric),
                .higher_is_better = evaluate.better == Better::higher,
                .patience = evaluate.stop_after},
       .save = {.steps = save.every_steps, .seconds = Seconds(save.every_seconds)},
@@ -116,10 +116,13 @@ TrainerOptions trainer_options(const Recipe& recipe, const Job& job) {
       .recipe = print_recipe(recipe)};
 }
 
-std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options) {
+std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options,
+                              const JobFiles& files) {
   switch (recipe.family) {
     case Family::classify:
       return classify_job(recipe, std::move(options));
+    case Family::seq2seq:
+      return seq2seq_job(recipe, std::move(options), files);
   }
   throw ConfigError("a recipe without a family");
 }

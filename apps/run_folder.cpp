@@ -2,6 +2,7 @@
 
 #include <lockstep/error.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <filesystem>
@@ -21,9 +22,10 @@ namespace fs = std::filesystem;
 double score(const Manifest& manifest) {
   const Recipe recipe =
       manifest.recipe.empty() ? Recipe{} : parse_recipe(manifest.recipe, "the checkpoint's recipe");
-  const std::string name =
-      recipe.evaluate.metric == Metric::accuracy ? "test/accuracy" : "test/loss";
-  const auto found = manifest.metrics.find(name);
+  const std::string name = word_of(recipe.evaluate.metric);
+  const auto found = std::ranges::find_if(manifest.metrics, [&](const auto& metric) {
+    return metric.first.substr(metric.first.find('/') + 1) == name;  // of any set
+  });
   if (found == manifest.metrics.end()) return NAN;
   return recipe.evaluate.better == Better::higher ? found->second : -found->second;
 }

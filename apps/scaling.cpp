@@ -79,13 +79,15 @@ double share_limit(int shards, int devices) {
   return static_cast<double>(shards) / (most * devices);
 }
 
-/// `alone`: seconds that computing a sample takes on one device; filled in if it is 0.
+/// `alone`: seconds that computing a sample takes on one device; filled in if it is 0. `files`:
+/// what jobs before this one have learned.
 ScalingPoint measure(const Recipe& recipe, const std::vector<Device>& devices, double seconds,
-                     double& alone, StatusLine& line) {
+                     double& alone, JobFiles& files, StatusLine& line) {
   const int count = static_cast<int>(devices.size());
   const auto now = [&] { return now_on(devices); };
   const Seconds start = now();
-  const auto job = make_job(recipe, strategy_options(recipe, devices));
+  const auto job = make_job(recipe, strategy_options(recipe, devices), files);
+  files.kept = job->files();
   ScalingPoint point{.devices = count};
   auto step = job->step();
   point.first_step = now() - start;
@@ -143,17 +145,20 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
   {
     StatusLine line;
     double alone = 0;
+    JobFiles files;
     for (const int count : counts) {
       if (count < 1 || count > all)
         throw ConfigError("--counts " + std::to_string(count) + ": there are " +
                           std::to_string(all) + " devices.");
       const std::vector<Device> devices(used.devices.begin(), used.devices.begin() + count);
-      curves.strong.push_back(measure(recipe, devices, flags.seconds, alone, line));
+      curves.strong.push_back(measure(recipe, devices, flags.seconds, alone, files, line));
       Recipe grown = recipe;
       grown.data.batch *= count;
+      grown.text.batch_tokens *= count;
       grown.shards *= count;
-      curves.weak.push_back(count == 1 ? curves.strong.back()
-                                       : measure(grown, devices, flags.seconds, alone, line));
+      curves.weak.push_back(count == 1
+                                ? curves.strong.back()
+                                : measure(grown, devices, flags.seconds, alone, files, line));
     }
   }
   for (auto* points : {&curves.strong, &curves.weak})

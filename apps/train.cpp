@@ -102,14 +102,17 @@ int train(TrainFlags flags, const Environment& environment) {
 
   MirroredOptions strategy = strategy_options(recipe, used.devices);
   if (!flags.trace.empty()) strategy.trace = std::make_shared<Trace>();
-  const auto job = make_job(recipe, strategy);
+  JobFiles files{.folder = flags.run_dir};
+  if (found) files.kept = found->checkpoint.files;
+  const auto job = make_job(recipe, strategy, files);
   const auto console = make_console(flags.log == "json" ? LogStyle::json : LogStyle::text);
   LastStep last;
-  TensorBoard board({.folder = flags.run_dir,
-                     .histograms_every = recipe.log.histograms_every,
-                     .text = "```toml\n" + print_recipe(recipe) + "```",
-                     .hyper_parameters = values_of(recipe),
-                     .metrics = {"loss/total", "test/accuracy", "test/loss"}});
+  TensorBoard board(
+      {.folder = flags.run_dir,
+       .histograms_every = recipe.log.histograms_every,
+       .text = "```toml\n" + print_recipe(recipe) + "```",
+       .hyper_parameters = values_of(recipe),
+       .metrics = {"loss/total", job->sets().front() + "/" + word_of(recipe.evaluate.metric)}});
   std::vector<Observer*> observers = {console.get(), &last};
   if (recipe.log.tensorboard) observers.push_back(&board);
 

@@ -59,9 +59,13 @@ int verify(const VerifyFlags& flags, const Environment& environment) {
   for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
   const auto counts = counts_of(flags, static_cast<int>(used.devices.size()));
   if (recipe.shards == 0) recipe.shards = default_shards(std::ranges::max(counts));
+  JobFiles files;  // tokens are learned once
   const auto job_on = [&](int count) {
-    return make_job(recipe,
-                    strategy_options(recipe, {used.devices.begin(), used.devices.begin() + count}));
+    auto job = make_job(
+        recipe, strategy_options(recipe, {used.devices.begin(), used.devices.begin() + count}),
+        files);
+    files.kept = job->files();
+    return job;
   };
   for (std::size_t i = 1; i < counts.size(); ++i) {
     const auto expected = job_on(counts.front()), found = job_on(counts[i]);

@@ -3,19 +3,12 @@
 namespace lockstep::apps {
 namespace {
 
-constexpr int kMany = 1'000'000;
-
-Range at_least(double low) { return {.low = low}; }
-Range above(double low) { return {.low = low, .without_low = true}; }
-Range from_to(double low, double high) { return {.low = low, .high = high}; }
-Range from_to_below(double low, double high) {
-  return {.low = low, .high = high, .without_high = true};
-}
-
 Section top(Recipe& own) {
   Section section{"", "The training as a whole.", {}};
-  section.add_choice("family", own.family, {{Family::classify, "classify"}},
-                     "what is trained: classify puts images into classes");
+  section.add_choice("family", own.family,
+                     {{Family::classify, "classify"}, {Family::seq2seq, "seq2seq"}},
+                     "what is trained: classify puts images into classes, seq2seq answers or "
+                     "translates texts");
   section.add("seed", own.seed,
               "of initial weights, dropout, order of the data and augmentation; the same seed and "
               "shards give the same result",
@@ -38,25 +31,112 @@ Section data(DataRecipe& own) {
   section.add_choice("kind", own.kind,
                      {{DataKind::fashion_mnist, "fashion_mnist"},
                       {DataKind::cifar10, "cifar10"},
-                      {DataKind::folder, "folder"}},
-                     "the format: Fashion-MNIST's IDX files, CIFAR-10's binary files, or a folder "
-                     "of JPEG and PNG images with one folder a class");
+                      {DataKind::folder, "folder"},
+                      {DataKind::tsv, "tsv"},
+                      {DataKind::parallel, "parallel"},
+                      {DataKind::chatterbot, "chatterbot"},
+                      {DataKind::gettext, "gettext"}},
+                     "of classify: Fashion-MNIST's IDX files, CIFAR-10's binary files, or a folder "
+                     "of JPEG and PNG images with one folder a class; of seq2seq: lines of source, "
+                     "tab and target, two files line by line, chatterbot-corpus's YAML, or "
+                     "gettext's compiled catalogues (.mo)");
   section.add("path", own.path,
-              "folder of the data; empty, for fashion_mnist only: where Debian's package "
-              "dataset-fashion-mnist puts it");
-  section.add("test_path", own.test_path, "of kind folder: the folder of the test images");
-  section.add("batch", own.batch, "images of a step, over all devices", from_to(1, 1 << 20));
-  section.add("test_batch", own.test_batch, "images at one go when evaluating",
+              "file or folder of the data; empty: where fashion_mnist, chatterbot and gettext are "
+              "installed");
+  section.add("target_path", own.target_path, "of kind parallel: the file of the targets");
+  section.add("test_path", own.test_path,
+              "of kind folder: the folder of the test images; of texts: the same as path, to test "
+              "on");
+  section.add("test_target_path", own.test_target_path,
+              "of kind parallel: the targets that belong to test_path");
+  section.add("batch", own.batch, "images or pairs of texts of a step, over all devices",
+              from_to(1, 1 << 20));
+  section.add("test_batch", own.test_batch, "images or pairs at one go when evaluating",
               from_to(1, 1 << 20));
   section.add("augment", own.augment, "crop and flip the training images at random");
   section.add("size", own.size, "of kind folder: side of the images, in pixels", from_to(8, 4096));
-  section.add("workers", own.workers, "threads that read and augment images", from_to(1, 1024));
+  section.add("workers", own.workers, "threads that make batches", from_to(1, 1024));
   section.add("prefetch", own.prefetch, "batches made ahead", from_to(1, 1024));
   return section;
 }
 
+Section text(TextRecipe& own) {
+  Section section{"text", "Of seq2seq: pairs of texts, their tokens and buckets.", {}};
+  section.add("language", own.language,
+              "of chatterbot: a folder of the corpus, such as english or chinese; of gettext: the "
+              "language to translate to, such as fr");
+  section.add("held_out", own.held_out,
+              "share of the sources, chosen by their hash, that is not trained on but tested, when "
+              "there is no data.test_path; 0: it is tested on what it was trained on",
+              from_to_below(0, 1));
+  section.add("unique", own.unique, "a pair that is there more than once counts once");
+  section.add("refuse_bad", own.refuse_bad,
+              "end with an error at a pair with bad UTF-8, an empty side or no tab; else such "
+              "pairs are counted and skipped");
+  section.add_choice(
+      "tokens", own.tokens,
+      {{TokenKind::sentencepiece, "sentencepiece"}, {TokenKind::characters, "characters"}},
+      "what texts are cut into; learned from the training texts at the first start");
+  section.add("vocabulary", own.vocabulary, "different tokens, at most", from_to(8, kMany));
+  section.add("source_lengths", own.source_lengths,
+              "of the buckets: most tokens of a source, ascending", from_to(1, kMany));
+  section.add("target_lengths", own.target_lengths,
+              "of the buckets: most tokens of a target with its end, ascending", from_to(2, kMany));
+  section.add("quantiles", own.quantiles,
+              "so many buckets of about as many pairs each, in place of the lengths above; 0: none",
+              from_to(0, 1024));
+  section.add("cut", own.cut, "cut pairs that are too long for every bucket; else leave them out");
+  section.add("batch_tokens", own.batch_tokens,
+              "tokens of a step, padding included: batches of short pairs have more rows; 0: "
+              "data.batch rows whatever their length",
+              at_least(0));
+  return section;
+}
+
+Section seq2seq(Seq2SeqRecipe& own) {
+  Section section{"seq2seq", "Of seq2seq: the model.", {}};
+  section.add("layers", own.layers, "of the encoder and of the decoder", from_to(1, 64));
+  section.add("hidden", own.hidden, "units of a layer", from_to(1, 65536));
+  section.add("embedding", own.embedding, "numbers that stand for a token", from_to(1, 65536));
+  section.add_choice("cell", own.cell, {{CellName::lstm, "lstm"}, {CellName::gru, "gru"}},
+                     "of all layers");
+  section.add("bidirectional", own.bidirectional,
+              "the encoder reads both ways, with half of the units each");
+  section.add_choice("attention", own.attention,
+                     {{AttentionName::dot, "dot"},
+                      {AttentionName::general, "general"},
+                      {AttentionName::bahdanau, "bahdanau"}},
+                     "dot and general are Luong's; bahdanau goes token by token, and is slower");
+  section.add("input_feeding", own.input_feeding,
+              "each step also gets what the one before passed on; goes token by token");
+  section.add("keep", own.keep, "of dropout: the probability to keep a number; 1: no dropout",
+              Range{.low = 0, .high = 1, .without_low = true});
+  section.add("tied", own.tied, "one table for both embeddings and the output");
+  section.add("label_smoothing", own.label_smoothing,
+              "probability that the targets leave to other tokens", from_to_below(0, 1));
+  section.add("samples", own.samples,
+              "train on so many tokens drawn from the vocabulary in place of all (sampled "
+              "softmax); 0: all",
+              from_to(0, kMany));
+  return section;
+}
+
+Section decode(DecodeRecipe& own) {
+  Section section{"decode", "Of seq2seq: how texts are written.", {}};
+  section.add("beam", own.beam, "width of the beam search; 1: greedy", from_to(1, 1024));
+  section.add("max_length", own.max_length, "most tokens of a text", from_to(1, 65536));
+  section.add("length_penalty", own.length_penalty,
+              "of a beam: above 0 favours longer texts (alpha of GNMT)", at_least(0));
+  section.add("coverage_penalty", own.coverage_penalty,
+              "of a beam: above 0 favours texts that looked at the whole source (beta of GNMT)",
+              at_least(0));
+  section.add("tested", own.tested, "texts that an evaluation writes and scores",
+              from_to(0, kMany));
+  return section;
+}
+
 Section model(ModelRecipe& own) {
-  Section section{"model", "What is trained.", {}};
+  Section section{"model", "Of classify: the model.", {}};
   section.add_choice(
       "name", own.name,
       {{ModelName::convnet, "convnet"},
@@ -69,149 +149,15 @@ Section model(ModelRecipe& own) {
   return section;
 }
 
-void add_constants(Section& section, OptimizerRecipe& own) {
-  section.add("beta1", own.beta1, "of adam and adamw: decay of the mean", from_to_below(0, 1));
-  section.add("beta2", own.beta2, "of adam and adamw: decay of the mean square",
-              from_to_below(0, 1));
-  section.add("epsilon", own.epsilon,
-              "of all but sgd and momentum: keeps the divisor away from 0; PyTorch has 1e-8, and "
-              "1e-10 for adagrad, TensorFlow's RMSprop 1e-10",
-              above(0));
-  section.add("decay", own.decay,
-              "of rmsprop and tensorflow_rmsprop: decay of the mean square; PyTorch has 0.99, "
-              "TensorFlow 0.9",
-              from_to_below(0, 1));
-}
-
-Section optimizer(OptimizerRecipe& own) {
-  Section section{"optimizer", "How gradients become updates.", {}};
-  section.add_choice("name", own.name,
-                     {{OptimizerName::sgd, "sgd"},
-                      {OptimizerName::momentum, "momentum"},
-                      {OptimizerName::adam, "adam"},
-                      {OptimizerName::adamw, "adamw"},
-                      {OptimizerName::rmsprop, "rmsprop"},
-                      {OptimizerName::tensorflow_rmsprop, "tensorflow_rmsprop"},
-                      {OptimizerName::adagrad, "adagrad"}},
-                     "the rule; rmsprop is PyTorch's");
-  section.add("lr", own.lr, "learning rate, before the schedule's factor", above(0));
-  section.add("momentum", own.momentum, "of sgd, momentum, rmsprop and tensorflow_rmsprop",
-              from_to_below(0, 1));
-  section.add("nesterov", own.nesterov, "of sgd and momentum: look ahead, as Nesterov");
-  section.add("weight_decay", own.weight_decay,
-              "added to the gradient as L2; adamw shrinks the weights instead", at_least(0));
-  section.add("decay_biases_and_norms", own.decay_biases_and_norms,
-              "false: no weight decay for biases and for the weights of norms");
-  section.add("clip", own.clip, "largest global norm of the gradient; 0: any", at_least(0));
-  section.add("average", own.average, "decay of a moving average of the weights; 0: none",
-              from_to_below(0, 1));
-  section.add("average_warm_up", own.average_warm_up,
-              "the average's decay starts low: min(average, (1 + step) / (10 + step))");
-  add_constants(section, own);
-  return section;
-}
-
-Section schedule(ScheduleRecipe& own) {
-  Section section{"schedule", "A factor for the learning rate, by step.", {}};
-  section.add_choice("name", own.name,
-                     {{ScheduleName::constant, "constant"},
-                      {ScheduleName::exponential, "exponential"},
-                      {ScheduleName::piecewise, "piecewise"},
-                      {ScheduleName::cosine, "cosine"},
-                      {ScheduleName::inverse_sqrt, "inverse_sqrt"},
-                      {ScheduleName::plateau, "plateau"}},
-                     "how the factor goes after the warm-up");
-  section.add("warm_up", own.warm_up, "steps over which the factor rises from 0 to 1", at_least(0));
-  section.add("decay_rate", own.decay_rate, "of exponential: the factor's factor", above(0));
-  section.add("decay_steps", own.decay_steps,
-              "of exponential: steps for one decay_rate; of cosine: the step where it ends, 0: the "
-              "last of the training",
-              at_least(0));
-  section.add("staircase", own.staircase, "of exponential: only at whole decay_steps");
-  section.add("boundaries", own.boundaries,
-              "of piecewise: steps at which the next factor begins, ascending", at_least(1));
-  section.add("factors", own.factors, "of piecewise: one more than boundaries", at_least(0));
-  section.add("floor", own.floor, "of cosine: the factor at its end", from_to(0, 1));
-  section.add("patience", own.patience,
-              "of plateau: a report whose training loss is above all of so many before it applies "
-              "the factor",
-              from_to(1, kMany));
-  section.add("factor", own.factor, "of plateau: what the learning rate is multiplied by",
-              Range{.low = 0, .high = 1, .without_low = true, .without_high = true});
-  return section;
-}
-
-Section train(TrainRecipe& own) {
-  Section section{
-      "train", "When it ends: at the first limit reached. At least one has to be set.", {}};
-  section.add("steps", own.steps, "optimizer updates, skipped ones included; 0: no limit",
-              at_least(0));
-  section.add("epochs", own.epochs, "times through the training data; 0: no limit",
-              from_to(0, kMany));
-  section.add("seconds", own.seconds, "of training, over all starts; 0: no limit", at_least(0));
-  section.add("report_every", own.report_every, "steps from report to report", at_least(1));
-  return section;
-}
-
-Section evaluate(EvaluateRecipe& own) {
-  Section section{"evaluate", "When it is tested. It is at the end in any case.", {}};
-  section.add("every_steps", own.every_steps,
-              "steps from one evaluation to the next; 0: not by steps", at_least(0));
-  section.add("every_seconds", own.every_seconds,
-              "seconds from one evaluation to the next; 0: not by time", at_least(0));
-  section.add("every_epochs", own.every_epochs,
-              "epochs from one evaluation to the next; 0: not by epochs", at_least(0));
-  section.add("averaged", own.averaged,
-              "test the moving average of the weights (optimizer.average) in their place");
-  section.add_choice("metric", own.metric, {{Metric::accuracy, "accuracy"}, {Metric::loss, "loss"}},
-                     "what decides which weights are best");
-  section.add_choice("better", own.better, {{Better::higher, "higher"}, {Better::lower, "lower"}},
-                     "which values of the metric are better: higher for accuracy, lower for loss");
-  section.add("stop_after", own.stop_after,
-              "end the training after so many evaluations in a row without a better one; 0: never",
-              from_to(0, kMany));
-  return section;
-}
-
-Section save(SaveRecipe& own) {
-  Section section{"save", "Checkpoints: when they are written and which are kept.", {}};
-  section.add("every_steps", own.every_steps,
-              "steps from one checkpoint to the next; 0: not by steps", at_least(0));
-  section.add("every_seconds", own.every_seconds,
-              "seconds from one checkpoint to the next; 0: not by time", at_least(0));
-  section.add("keep_last", own.keep_last, "how many of the newest are kept", from_to(1, kMany));
-  section.add("keep_every_hours", own.keep_every_hours,
-              "besides, one in so many hours is kept; 0: none", at_least(0));
-  section.add("keep_best", own.keep_best,
-              "besides, how many of the best by evaluate.metric are kept; 0: none",
-              from_to(0, kMany));
-  section.add("files", own.files, "files that the weights are spread over", from_to(1, 1024));
-  return section;
-}
-
-Section log(LogRecipe& own) {
-  Section section{"log", "What is written for TensorBoard.", {}};
-  section.add("tensorboard", own.tensorboard, "write event files into the run directory");
-  section.add("histograms_every", own.histograms_every,
-              "steps from one set of histograms of the parameters to the next; 0: none",
-              at_least(0));
-  return section;
-}
-
 }  // namespace
 
 // A family that needs more adds its struct to Recipe and its section here; recipes of the others
 // may have it, and do not use it.
 std::vector<Section> sections(Recipe& recipe) {
-  return {top(recipe),
-          data(recipe.data),
-          model(recipe.model),
-          optimizer(recipe.optimizer),
-          schedule(recipe.schedule),
-          train(recipe.train),
-          evaluate(recipe.evaluate),
-          save(recipe.save),
-          log(recipe.log)};
+  std::vector<Section> all = {top(recipe),         data(recipe.data),       text(recipe.text),
+                              model(recipe.model), seq2seq(recipe.seq2seq), decode(recipe.decode)};
+  for (Section& section : training_sections(recipe)) all.push_back(std::move(section));
+  return all;
 }
 
 const Field* find_field(const std::vector<Section>& sections, const std::string& name) {

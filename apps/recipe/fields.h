@@ -23,6 +23,15 @@ struct Range {
   bool without_high = false;
 };
 
+constexpr int kMany = 1'000'000;
+
+inline Range at_least(double low) { return {.low = low}; }
+inline Range above(double low) { return {.low = low, .without_low = true}; }
+inline Range from_to(double low, double high) { return {.low = low, .high = high}; }
+inline Range from_to_below(double low, double high) {
+  return {.low = low, .high = high, .without_high = true};
+}
+
 /// An enumeration: the words for its values, and which of them it is now.
 struct Choice {
   std::vector<std::string> words;
@@ -79,6 +88,9 @@ struct Section {
 
 /// All fields of `recipe`, which has to outlive them.
 std::vector<Section> sections(Recipe& recipe);
+
+/// Those of all families: optimizer to log.
+std::vector<Section> training_sections(Recipe& recipe);
 
 /// The field of that name, or null.
 const Field* find_field(const std::vector<Section>& sections, const std::string& name);

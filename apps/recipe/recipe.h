@@ -14,20 +14,64 @@
 
 namespace lockstep::apps {
 
-enum class Family { classify };
+enum class Family { classify, seq2seq };
 
-enum class DataKind { fashion_mnist, cifar10, folder };
+enum class DataKind { fashion_mnist, cifar10, folder, tsv, parallel, chatterbot, gettext };
 
 struct DataRecipe {
   DataKind kind = DataKind::fashion_mnist;
-  std::string path;       ///< empty, for Fashion-MNIST: where Debian installs it
-  std::string test_path;  ///< of `folder`
-  int batch = 128;        ///< rows of the global batch
+  std::string path;         ///< empty: where the kind is installed, if that is known
+  std::string target_path;  ///< of `parallel`
+  std::string test_path;    ///< of `folder` and of texts
+  std::string test_target_path;
+  int batch = 128;  ///< rows of the global batch
   int test_batch = 500;
   bool augment = true;
   int size = 224;  ///< side of the images of `folder`, in pixels
   int workers = 2;
   int prefetch = 4;  ///< batches
+};
+
+enum class TokenKind { sentencepiece, characters };
+
+/// Pairs of texts, and the batches made of them.
+struct TextRecipe {
+  std::string language = "english";  ///< of `chatterbot` and `gettext`
+  double held_out = 0;               ///< share of the sources to test on, without a test_path
+  bool unique = true;                ///< a pair that comes again is left out
+  bool refuse_bad = false;           ///< else pairs that are no texts are skipped
+  TokenKind tokens = TokenKind::sentencepiece;
+  int vocabulary = 8000;
+  std::vector<std::int64_t> source_lengths = {5, 10, 20, 40};  ///< of the buckets
+  std::vector<std::int64_t> target_lengths = {10, 15, 25, 50};
+  int quantiles = 0;              ///< buckets by the data in place of those
+  bool cut = false;               ///< pairs too long for all buckets; else they are left out
+  std::int64_t batch_tokens = 0;  ///< 0: data.batch pairs
+};
+
+enum class CellName { lstm, gru };
+enum class AttentionName { dot, general, bahdanau };
+
+struct Seq2SeqRecipe {
+  int layers = 2;
+  int hidden = 512;
+  int embedding = 256;
+  CellName cell = CellName::lstm;
+  bool bidirectional = false;
+  AttentionName attention = AttentionName::general;
+  bool input_feeding = false;
+  double keep = 1;  ///< 1: no dropout
+  bool tied = false;
+  double label_smoothing = 0;
+  int samples = 0;  ///< 0: no sampled softmax
+};
+
+struct DecodeRecipe {
+  int beam = 1;  ///< 1: greedy
+  int max_length = 50;
+  double length_penalty = 0.6;
+  double coverage_penalty = 0;
+  int tested = 500;  ///< texts written when evaluating
 };
 
 enum class ModelName { convnet, resnet20, resnet18, resnet50 };
@@ -79,7 +123,7 @@ struct TrainRecipe {
   std::int64_t report_every = 50;  ///< steps
 };
 
-enum class Metric { accuracy, loss };
+enum class Metric { accuracy, loss, exact, bleu };
 enum class Better { higher, lower };
 
 /// 0: not by that; there is an evaluation at the end whatever these say.
@@ -114,7 +158,10 @@ struct Recipe {
   int shards = 0;         ///< 0: as many as devices at the first start, at least 4
   Precision precision = Precision::float32;
   DataRecipe data;
+  TextRecipe text;
   ModelRecipe model;
+  Seq2SeqRecipe seq2seq;
+  DecodeRecipe decode;
   OptimizerRecipe optimizer;
   ScheduleRecipe schedule;
   TrainRecipe train;
@@ -137,6 +184,9 @@ std::string print_recipe(const Recipe& recipe);
 
 /// Every field by its name; words of enumerations and lists as texts.
 std::map<std::string, std::variant<bool, double, std::string>> values_of(const Recipe& recipe);
+
+/// As in recipes and evaluations: "accuracy".
+std::string word_of(Metric metric);
 
 /// What changed, a field each: "optimizer.lr: 0.1 -> 0.01".
 std::vector<std::string> differences(const Recipe& a, const Recipe& b);

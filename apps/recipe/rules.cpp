@@ -9,17 +9,72 @@ namespace {
 /// The name of a field by its address.
 using Names = std::function<std::string(const void*)>;
 
+bool is_text(DataKind kind) {
+  return kind == DataKind::tsv || kind == DataKind::parallel || kind == DataKind::chatterbot ||
+         kind == DataKind::gettext;
+}
+
+std::optional<Problem> kind_problem(const Recipe& recipe, const Names& name) {
+  const bool texts = recipe.family == Family::seq2seq;
+  if (is_text(recipe.data.kind) == texts) return std::nullopt;
+  return Problem{
+      {&recipe.data.kind, &recipe.family},
+      std::string("has to be ") +
+          (texts ? "tsv, parallel, chatterbot or gettext" : "fashion_mnist, cifar10 or folder") +
+          " for this " + name(&recipe.family)};
+}
+
 std::optional<Problem> data_problem(const DataRecipe& data, const Names& name) {
-  if (data.kind == DataKind::fashion_mnist) return std::nullopt;
-  if (data.path.empty())
+  const bool installed = data.kind == DataKind::fashion_mnist ||
+                         data.kind == DataKind::chatterbot || data.kind == DataKind::gettext;
+  if (data.path.empty() && !installed)
     return Problem{{&data.path, &data.kind},
-                   "is empty, and only fashion_mnist has a folder of its own; set " +
-                       name(&data.path) + " to the folder of the training data"};
+                   "is empty, and only fashion_mnist, chatterbot and gettext have a folder of "
+                   "their own; set " +
+                       name(&data.path) + " to the training data"};
+  if (data.kind == DataKind::parallel && data.target_path.empty())
+    return Problem{{&data.target_path, &data.kind},
+                   "is empty; set " + name(&data.target_path) + " to the file of the targets"};
+  if (data.kind == DataKind::parallel && data.test_path.empty() != data.test_target_path.empty())
+    return Problem{{&data.test_target_path, &data.test_path},
+                   "and " + name(&data.test_path) + " belong together: set both, or none"};
   if (data.kind == DataKind::folder && data.test_path.empty())
     return Problem{{&data.test_path, &data.kind},
                    "is empty; set " + name(&data.test_path) +
                        " to a folder of images with one folder a class"};
   return std::nullopt;
+}
+
+std::optional<Problem> text_problem(const Recipe& recipe, const Names& name) {
+  const TextRecipe& text = recipe.text;
+  if (recipe.family != Family::seq2seq) return std::nullopt;
+  for (const auto* lengths : {&text.source_lengths, &text.target_lengths})
+    if (lengths->empty() || !std::ranges::is_sorted(*lengths))
+      return Problem{{lengths}, "has to have at least one number, and to ascend"};
+  if (text.source_lengths.size() != text.target_lengths.size())
+    return Problem{{&text.target_lengths, &text.source_lengths},
+                   "has " + std::to_string(text.target_lengths.size()) + " numbers and " +
+                       name(&text.source_lengths) + " has " +
+                       std::to_string(text.source_lengths.size()) +
+                       "; a bucket is one of each: give as many"};
+  if (recipe.seq2seq.bidirectional && recipe.seq2seq.hidden % 2 != 0)
+    return Problem{{&recipe.seq2seq.hidden, &recipe.seq2seq.bidirectional},
+                   "has to be even, for each direction has half of it"};
+  return std::nullopt;
+}
+
+std::optional<Problem> metric_problem(const Recipe& recipe, const Names& name) {
+  const bool texts = recipe.family == Family::seq2seq;
+  const Metric metric = recipe.evaluate.metric;
+  if (metric == Metric::loss || (metric == Metric::accuracy) != texts) {
+    if (!texts || metric == Metric::loss || recipe.decode.tested > 0) return std::nullopt;
+    return Problem{{&recipe.decode.tested, &recipe.evaluate.metric},
+                   "is 0, and " + name(&recipe.evaluate.metric) +
+                       " is of texts that an evaluation writes: set it, such as to 500"};
+  }
+  return Problem{{&recipe.evaluate.metric, &recipe.family},
+                 std::string("has to be ") + (texts ? "loss, exact or bleu" : "accuracy or loss") +
+                     " for this " + name(&recipe.family)};
 }
 
 std::optional<Problem> optimizer_problem(const OptimizerRecipe& optimizer, const Names& name) {
@@ -74,7 +129,7 @@ std::optional<Problem> evaluate_problem(const Recipe& recipe, const Names& name)
     return Problem{{&recipe.evaluate.averaged, &recipe.optimizer.average},
                    "is true, and there is no moving average: set " +
                        name(&recipe.optimizer.average) + ", such as to 0.999"};
-  const bool higher_is_better = recipe.evaluate.metric == Metric::accuracy;
+  const bool higher_is_better = recipe.evaluate.metric != Metric::loss;
   if ((recipe.evaluate.better == Better::higher) != higher_is_better)
     return Problem{{&recipe.evaluate.better, &recipe.evaluate.metric},
                    std::string("has to be ") + (higher_is_better ? "higher" : "lower") +
@@ -87,7 +142,10 @@ std::optional<Problem> evaluate_problem(const Recipe& recipe, const Names& name)
 
 std::optional<Problem> first_problem(const Recipe& recipe, const std::vector<Section>& sections) {
   const Names name = [&](const void* address) { return name_of(sections, address); };
-  std::optional<Problem> problem = data_problem(recipe.data, name);
+  std::optional<Problem> problem = kind_problem(recipe, name);
+  if (!problem) problem = data_problem(recipe.data, name);
+  if (!problem) problem = text_problem(recipe, name);
+  if (!problem) problem = metric_problem(recipe, name);
   if (!problem) problem = optimizer_problem(recipe.optimizer, name);
   if (!problem) problem = schedule_problem(recipe, name);
   if (!problem) problem = train_problem(recipe.train, name);

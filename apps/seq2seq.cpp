@@ -1,0 +1,199 @@
+// The family `seq2seq`: texts to texts.
+
+#include <lockstep/attention_picture.h>
+#include <lockstep/bleu.h>
+#include <lockstep/input.h>
+#include <lockstep/seq2seq.h>
+
+#include <cmath>
+#include <unordered_map>
+
+#include "family.h"
+#include "search.h"
+#include "text_data.h"
+#include "text_pairs_of.h"
+
+namespace lockstep::apps {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+constexpr std::size_t kSamples = 5;  // shown of an evaluation
+
+/// What was written for one source.
+struct Sample {
+  std::string source;
+  std::string target;
+  std::string written;
+};
+
+/// The result of evaluating some batches; parts are merged with +=.
+struct Written {
+  Metrics metrics = {};
+  BleuCounts bleu = {};
+  BleuCounts copied = {};  ///< of the sources as they are: what BLEU is worth without a model
+  std::vector<Sample> samples = {};
+  std::optional<Image> attention = std::nullopt;
+
+  Written& operator+=(const Written& other) {
+    metrics += other.metrics;
+    bleu += other.bleu;
+    copied += other.copied;
+    for (const Sample& sample : other.samples)
+      if (samples.size() < kSamples) samples.push_back(sample);
+    if (!attention) attention = other.attention;
+    return *this;
+  }
+};
+
+std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
+  return text_hash({reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()});
+}
+
+/// Which targets the data has for a source.
+class Answers {
+ public:
+  explicit Answers(const PairFile& pairs) {
+    for (std::int64_t i = 0; i < pairs.size(); ++i)
+      targets_[hash_of(pairs[i].source)].push_back(hash_of(pairs[i].target));
+  }
+
+  bool has(const Tokens& source, const Tokens& target) const {
+    const auto found = targets_.find(hash_of(source));
+    return found != targets_.end() &&
+           std::ranges::find(found->second, hash_of(target)) != found->second.end();
+  }
+
+  /// So that each source counts once, however many targets it has.
+  double weight(const Tokens& source) const {
+    const auto found = targets_.find(hash_of(source));
+    return found == targets_.end() ? 1 : 1 / static_cast<double>(found->second.size());
+  }
+
+ private:
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> targets_;
+};
+
+/// The tokens of a row without marks and padding.
+Tokens row_of(const torch::Tensor& rows, std::int64_t row) {
+  const auto numbers = rows.accessor<std::int64_t, 2>()[row];
+  Tokens tokens;
+  for (std::int64_t i = 0; i < rows.size(1); ++i)
+    if (numbers[i] != kPad && numbers[i] != kBegin && numbers[i] != kEnd)
+      tokens.push_back(static_cast<std::int32_t>(numbers[i]));
+  return tokens;
+}
+
+std::string bucket_name(const Bucket& bucket) {
+  return std::to_string(bucket.source) + "-" + std::to_string(bucket.target);
+}
+
+/// Evaluates a batch: the loss of all, and for the first batches what the model writes.
+class Evaluator {
+ public:
+  Evaluator(const Recipe& recipe, const TextData& data)
+      : decode_(recipe.decode),
+        tokens_(data.tokens),
+        buckets_(data.test.buckets()),
+        answers_(data.test_pairs),
+        batches_((recipe.decode.tested + recipe.data.test_batch - 1) / recipe.data.test_batch) {}
+
+  Written operator()(Seq2Seq& model, const SequenceBatch& batch) const {
+    Written result;
+    const Loss loss = sequence_loss(model, batch);
+    const Mean mean{loss.sum.item<double>(), loss.weight};
+    result.metrics["loss"] = mean;
+    result.metrics["perplexity/" + bucket_name(buckets_[static_cast<std::size_t>(batch.bucket)])] =
+        mean;
+    if (batch.index < batches_) write(model, batch, result);
+    return result;
+  }
+
+ private:
+  void write(Seq2Seq& model, const SequenceBatch& batch, Written& result) const {
+    const auto writing = writer(model, batch.source, batch.lengths);
+    const auto found = search(*writing, decode_, 1, /*keep_attention=*/true);
+    const torch::Tensor sources = batch.source.cpu(), targets = batch.target.cpu();
+    for (std::int64_t row = 0; row < sources.size(0); ++row) {
+      const Hypothesis& best = found[static_cast<std::size_t>(row)].front();
+      const Tokens source = row_of(sources, row), target = row_of(targets, row);
+      const Sample sample{tokens_->decode(source), tokens_->decode(target),
+                          tokens_->decode(best.tokens)};
+      // Encoded again: the same text may be written with other tokens.
+      const double weight = answers_.weight(source);
+      const bool exact = answers_.has(source, tokens_->encode(sample.written));
+      result.metrics["exact"] += {exact ? weight : 0, weight};
+      result.bleu += bleu_counts(sample.written, sample.target);
+      result.copied += bleu_counts(sample.source, sample.target);
+      if (result.samples.size() < kSamples) result.samples.push_back(sample);
+      if (row == 0) result.attention = picture(best, source);
+    }
+  }
+
+  Image picture(const Hypothesis& best, const Tokens& source) const {
+    const auto pieces = [&](const Tokens& tokens) {
+      std::vector<std::string> texts;
+      for (const std::int32_t token : tokens) texts.push_back(tokens_->piece(token));
+      return texts;
+    };
+    std::vector<std::string> target = pieces(best.tokens);
+    if (best.ended) target.emplace_back("(end)");
+    const auto columns = static_cast<std::int64_t>(source.size());
+    return attention_picture(best.attention.narrow(1, 0, columns).cpu(), pieces(source), target);
+  }
+
+  DecodeRecipe decode_;
+  std::shared_ptr<const Tokenizer> tokens_;
+  std::vector<Bucket> buckets_;
+  Answers answers_;
+  std::int64_t batches_;  // that texts are written for
+};
+
+std::string sample_text(const std::vector<Sample>& samples) {
+  std::string text;
+  for (const Sample& sample : samples)
+    text += "- source: " + sample.source + "\n  written: " + sample.written +
+            "\n  data: " + sample.target + "\n";
+  return text;
+}
+
+Summary summarise(const Written& result, bool with_bleu) {
+  Summary made;
+  for (const auto& [name, mean] : result.metrics)
+    made.metrics[name] = name.starts_with("perplexity") ? std::exp(mean.value()) : mean.value();
+  made.metrics["perplexity"] = std::exp(made.metrics["loss"]);
+  if (with_bleu && result.bleu.reference_words > 0) {
+    made.metrics["bleu"] = result.bleu.value();
+    made.metrics["bleu_of_copying"] = result.copied.value();
+  }
+  if (result.attention) made.images["attention"] = *result.attention;
+  if (!result.samples.empty()) made.texts["samples"] = sample_text(result.samples);
+  return made;
+}
+
+}  // namespace
+
+std::unique_ptr<Job> seq2seq_job(const Recipe& recipe, MirroredOptions options,
+                                 const JobFiles& files) {
+  const TextData data = text_data(recipe, files);
+  const Seq2SeqLossOptions loss{.label_smoothing = recipe.seq2seq.label_smoothing,
+                                .samples = recipe.seq2seq.samples};
+  const input::Prefetch ahead{.depth = recipe.data.prefetch, .workers = recipe.data.workers};
+  input::Prefetch once = ahead;
+  once.epochs = 1;
+  auto job = std::make_unique<MirroredJob<Seq2Seq, SequenceBatch>>(
+      std::make_unique<Mirrored<Seq2Seq>>(std::move(options),
+                                          model_options(recipe, data.tokens->size())),
+      input::prefetch(data.train, ahead),
+      [=](Seq2Seq& model, const SequenceBatch& shard) { return sequence_loss(model, shard, loss); },
+      data.train.size());
+  job->add_file(kTokensFile, data.tokens->bytes());
+  const bool with_bleu = recipe.evaluate.metric == Metric::bleu;
+  job->add_set(
+      data.held_out ? "test" : "train", data.test.size(),
+      [=, test = data.test] { return input::prefetch(test, once); }, Evaluator(recipe, data),
+      [=](const Written& result) { return summarise(result, with_bleu); });
+  return job;
+}
+
+}  // namespace lockstep::apps

@@ -1,0 +1,193 @@
+#include "text_data.h"
+
+#include <lockstep/error.h>
+#include <lockstep/random.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "run_folder.h"
+#include "terminal.h"
+#include "text_pairs_of.h"
+
+namespace lockstep::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostTexts = 400'000;  // that tokens are learned from
+
+void note(const std::string& text) { std::cerr << "note: " << text << "\n"; }
+
+void tell(const PairReport& report) {
+  for (std::size_t fault = 0; fault < report.bad.size(); ++fault)
+    if (report.bad[fault] > 0)
+      note(std::to_string(report.bad[fault]) + " pairs skipped: " + kPairFaults[fault]);
+  for (const std::string& example : report.examples) note("  " + example);
+}
+
+/// A sample of the training texts, at most kMostTexts: each text is as likely in it as another.
+std::vector<std::string> sample_of_texts(const Recipe& recipe) {
+  KeyedRandom random(static_cast<std::uint64_t>(recipe.seed), 0, 0);
+  std::vector<std::string> sample;
+  std::int64_t count = 0;
+  const auto add = [&](std::string text) {
+    ++count;
+    if (sample.size() < kMostTexts) return sample.push_back(std::move(text));
+    const std::int64_t place = random.below(count);
+    if (place < static_cast<std::int64_t>(kMostTexts))
+      sample[static_cast<std::size_t>(place)] = std::move(text);
+  };
+  StatusLine line;
+  for_each_pair(recipe, [&](TextPair pair, Part part) {
+    if (line.due()) line.show("reads texts: " + std::to_string(count));
+    if (part == Part::test) return;
+    add(std::move(pair.source));
+    add(std::move(pair.target));
+  });
+  return sample;
+}
+
+std::shared_ptr<const Tokenizer> learned_tokens(const Recipe& recipe) {
+  const std::vector<std::string> texts = sample_of_texts(recipe);
+  if (texts.empty())
+    throw ConfigError(
+        "there is no pair of texts to train on: see data.kind, data.path and "
+        "text.held_out.");
+  const TextSource source = [&, i = std::size_t{0}]() mutable -> std::optional<std::string> {
+    if (i == texts.size()) return std::nullopt;
+    return texts[i++];
+  };
+  StatusLine line;
+  line.show("learns tokens from " + std::to_string(texts.size()) + " texts");
+  if (recipe.text.tokens == TokenKind::characters)
+    return train_characters(source, recipe.text.vocabulary);
+  // A small corpus has few rare characters, and all of them matter.
+  constexpr std::size_t kFewTexts = 20'000;
+  return train_sentencepiece(source, {.vocabulary = recipe.text.vocabulary,
+                                      .character_coverage = texts.size() < kFewTexts ? 1 : 0.9998,
+                                      .seed = static_cast<std::uint64_t>(recipe.seed)});
+}
+
+/// What the files of pairs were made of.
+std::string key_of(const Recipe& recipe, const Tokenizer& tokens) {
+  return std::to_string(static_cast<int>(recipe.data.kind)) + " " +
+         std::to_string(recipe.text.held_out) + (recipe.text.unique ? " unique\n" : "\n") +
+         files_of_pairs(recipe) + std::to_string(text_hash(tokens.bytes()));
+}
+
+/// A folder for files of this process, gone with it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder()
+      : path_(fs::temp_directory_path() /
+              ("lockstep-" + std::to_string(::getpid()) + "-" + std::to_string(count_++))) {
+    fs::create_directories(path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string path() const { return path_; }
+
+ private:
+  static inline int count_ = 0;
+  const fs::path path_;
+};
+
+struct PairFiles {
+  PairFile train;
+  PairFile test;
+};
+
+bool is_of(const std::string& path, const std::string& key) {
+  try {
+    return fs::exists(path) && PairFile(path).key() == key;
+  } catch (const CorruptFile&) {
+    return false;  // it is made anew
+  }
+}
+
+/// Every pair as tokens.
+PairReport encode(const Recipe& recipe, const Tokenizer& tokens, PairFileWriter& train,
+                  PairFileWriter& test) {
+  std::int64_t count = 0;
+  StatusLine line;
+  return for_each_pair(recipe, [&](const TextPair& pair, Part part) {
+    const auto source = tokens.encode(pair.source), target = tokens.encode(pair.target);
+    if (source.empty() || target.empty()) return;
+    (part == Part::train ? train : test).add({source, target});
+    if (++count; line.due()) line.show("encodes pairs: " + std::to_string(count));
+  });
+}
+
+PairFiles pair_files(const Recipe& recipe, const Tokenizer& tokens, const std::string& folder) {
+  const std::string key = key_of(recipe, tokens);
+  const std::string base = folder + "/" + std::to_string(text_hash(key));
+  const std::string train = base + ".train.pairs", test = base + ".test.pairs";
+  if (!is_of(train, key) || !is_of(test, key)) {
+    PairFileWriter train_writer(train, key), test_writer(test, key);
+    tell(encode(recipe, tokens, train_writer, test_writer));
+    train_writer.finish();
+    test_writer.finish();
+  }
+  return {PairFile(train), PairFile(test)};
+}
+
+std::vector<Bucket> buckets_of(const TextRecipe& text, const PairFile& pairs) {
+  if (text.quantiles > 0) return quantile_buckets(pairs, text.quantiles);
+  std::vector<Bucket> buckets;
+  for (std::size_t i = 0; i < text.source_lengths.size(); ++i)
+    buckets.push_back({text.source_lengths[i], text.target_lengths[i]});
+  return buckets;
+}
+
+/// Evaluated once through, in a random order: the first batches are a sample of all.
+BucketedPairs test_batches(const Recipe& recipe, const PairFile& pairs, BucketOptions options) {
+  options.batch_tokens = 0;
+  options.batch_rows = recipe.data.test_batch;
+  return {pairs, options};
+}
+
+}  // namespace
+
+TextData text_data(const Recipe& recipe, const JobFiles& files) {
+  const auto kept = files.kept.find(kTokensFile);
+  const std::shared_ptr<const Tokenizer> tokens =
+      kept != files.kept.end() ? load_tokenizer(kept->second, kTokensFile) : learned_tokens(recipe);
+  std::optional<TemporaryFolder> temporary;
+  std::string folder = files.folder + "/data";
+  if (files.folder.empty()) {
+    folder = temporary.emplace().path();
+  } else {
+    fs::create_directories(folder);
+    write_file(files.folder + "/" + kTokensFile, tokens->bytes());
+  }
+  const PairFiles pairs = pair_files(recipe, *tokens, folder);
+  if (pairs.train.size() == 0) throw ConfigError("there is no pair of texts to train on.");
+  const bool held_out = pairs.test.size() > 0;
+  const PairFile& tested = held_out ? pairs.test : pairs.train;
+  const BucketOptions options{.buckets = buckets_of(recipe.text, pairs.train),
+                              .batch_tokens = recipe.text.batch_tokens,
+                              .batch_rows = recipe.data.batch,
+                              .too_long = recipe.text.cut ? TooLong::cut : TooLong::drop,
+                              .seed = static_cast<std::uint64_t>(recipe.seed)};
+  TextData data{.tokens = tokens,
+                .train = BucketedPairs(pairs.train, options),
+                .test = test_batches(recipe, tested, options),
+                .test_pairs = tested,
+                .held_out = held_out};
+  if (kept != files.kept.end()) return data;  // it was said at the first start
+  note(std::to_string(pairs.train.size()) + " pairs to train on, " +
+       (held_out ? std::to_string(pairs.test.size()) + " held out" : "none held out") + ", " +
+       std::to_string(tokens->size()) + " tokens");
+  if (const std::int64_t too_long = data.train.too_long(); too_long > 0)
+    note(std::to_string(too_long) + " of them too long for every bucket: " +
+         (recipe.text.cut ? "cut" : "left out (text.cut = true would cut them)"));
+  return data;
+}
+
+}  // namespace lockstep::apps

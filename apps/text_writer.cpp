@@ -1,0 +1,106 @@
+#include "text_writer.h"
+
+#include <lockstep/checkpoint.h>
+#include <lockstep/error.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "run_folder.h"
+#include "search.h"
+#include "text_data.h"
+
+namespace lockstep::apps {
+namespace {
+
+constexpr std::size_t kMostTokens = 1000, kRows = 64;
+
+void load(Seq2Seq& model, const State& state, bool averaged) {
+  std::map<std::string, torch::Tensor> values;
+  for (const NamedTensor& tensor : state.parameters) values[tensor.name] = tensor.value;
+  if (averaged)
+    for (const NamedTensor& tensor : state.averages) values[tensor.name] = tensor.value;
+  const torch::NoGradGuard no_gradients;
+  for (auto& parameter : model.named_parameters()) {
+    const auto found = values.find(parameter.key());
+    if (found == values.end() || found->second.sizes() != parameter.value().sizes())
+      throw ConfigError("the checkpoint has no '" + parameter.key() +
+                        "' of the shape that its recipe asks for.");
+    parameter.value().copy_(found->second);
+  }
+}
+
+bool averaged(const WriterFlags& flags, const FoundCheckpoint& found) {
+  const bool there = !found.checkpoint.state.averages.empty();
+  if (flags.weights == "averaged" && !there)
+    throw ConfigError("'" + found.path + "' has no moving averages: --weights live.");
+  return flags.weights == "auto" ? there : flags.weights == "averaged";
+}
+
+}  // namespace
+
+TextWriter::TextWriter(const WriterFlags& flags)
+    : temperature_(flags.temperature),
+      top_k_(flags.top_k),
+      seed_(static_cast<std::uint64_t>(flags.seed)) {
+  const FoundCheckpoint found =
+      find_checkpoint(flags.path, flags.newest ? Which::newest : Which::best);
+  const Checkpoint& checkpoint = found.checkpoint;
+  const auto tokens = checkpoint.files.find(kTokensFile);
+  if (tokens == checkpoint.files.end())
+    throw ConfigError("'" + found.path + "' does not write texts: it has no " + kTokensFile +
+                      ". `lockstep train chat` and `lockstep train translate` make such runs.");
+  const Recipe recipe = parse_recipe(checkpoint.manifest.recipe, found.path + "'s recipe");
+  tokens_ = load_tokenizer(tokens->second, found.path + "/" + kTokensFile);
+  model_ = std::make_shared<Seq2Seq>(model_options(recipe, tokens_->size()));
+  const bool with_averages = averaged(flags, found);
+  load(*model_, checkpoint.state, with_averages);
+  model_->eval();
+  decode_ = recipe.decode;
+  if (flags.beam > 0) decode_.beam = flags.beam;
+  if (flags.max_length > 0) decode_.max_length = flags.max_length;
+  about_ = found.path + (with_averages ? ", averaged weights" : "");
+}
+
+std::vector<std::vector<Hypothesis>> TextWriter::write_batch(
+    const std::vector<std::vector<std::int32_t>>& sources, int best) {
+  const SequenceBatch batch = source_batch(sources);
+  const auto writing = writer(*model_, batch.source, batch.lengths);
+  DecodeRecipe how = decode_;
+  how.beam = std::max(how.beam, best);
+  if (temperature_ <= 0) return search(*writing, how, best);
+  std::vector<std::vector<Hypothesis>> drawn;
+  for (Hypothesis& found : sample(*writing, {.temperature = temperature_,
+                                            .top_k = top_k_,
+                                            .max_length = how.max_length,
+                                            .seed = seed_++}))
+    drawn.push_back({std::move(found)});
+  return drawn;
+}
+
+std::vector<std::vector<WrittenText>> TextWriter::write(const std::vector<std::string>& texts,
+                                                        int best) {
+  std::vector<std::vector<WrittenText>> result(texts.size());
+  std::vector<std::vector<std::int32_t>> tokens;
+  for (const std::string& text : texts) {
+    tokens.push_back(tokens_->encode(text));
+    if (tokens.back().size() > kMostTokens) tokens.back().resize(kMostTokens);
+  }
+  std::vector<std::size_t> order(texts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::erase_if(order, [&](std::size_t i) { return tokens[i].empty(); });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return tokens[i].size(); });
+  for (std::size_t begin = 0; begin < order.size(); begin += kRows) {
+    const std::size_t end = std::min(begin + kRows, order.size());
+    std::vector<std::vector<std::int32_t>> sources;
+    for (std::size_t i = begin; i < end; ++i) sources.push_back(tokens[order[i]]);
+    const auto found = write_batch(sources, best);
+    for (std::size_t i = begin; i < end; ++i)
+      for (const Hypothesis& hypothesis : found[i - begin])
+        result[order[i]].push_back({tokens_->decode(hypothesis.tokens), hypothesis.score});
+  }
+  return result;
+}
+
+}  // namespace lockstep::apps

@@ -1,0 +1,60 @@
+#pragma once
+
+// A trained seq2seq model, to write texts with: what `chat` and `translate` do.
+
+#include <lockstep/seq2seq.h>
+#include <lockstep/tokens.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "recipe/recipe.h"
+
+namespace lockstep::apps {
+
+struct WriterFlags {
+  std::string path;
+  std::string weights = "auto";
+  bool newest = false;
+  int beam = 0;            ///< 0: as the recipe says
+  int max_length = 0;      ///< 0: as the recipe says
+  double temperature = 0;  ///< above 0: drawn at random
+  int top_k = 0;
+  std::int64_t seed = 1;
+};
+
+struct WrittenText {
+  std::string text;
+  double score = 0;
+};
+
+class TextWriter {
+ public:
+  /// The best checkpoint of a run (or the one at `path`) with averaged weights, if it has some.
+  /// Throws ConfigError when it was not trained by the family seq2seq.
+  explicit TextWriter(const WriterFlags& flags);
+
+  /// For each text what the model writes, the best first; `best` of them, if there are so many.
+  /// Texts of about the same length are written together.
+  std::vector<std::vector<WrittenText>> write(const std::vector<std::string>& texts, int best = 1);
+
+  DecodeRecipe& decode() { return decode_; }
+  double& temperature() { return temperature_; }
+  const std::string& about() const { return about_; }  ///< "runs/chat/..., averaged weights"
+
+ private:
+  std::vector<std::vector<Hypothesis>> write_batch(
+      const std::vector<std::vector<std::int32_t>>& sources, int best);
+
+  std::shared_ptr<Seq2Seq> model_;
+  std::shared_ptr<const Tokenizer> tokens_;
+  DecodeRecipe decode_;
+  double temperature_;
+  int top_k_;
+  std::uint64_t seed_;
+  std::string about_;
+};
+
+}  // namespace lockstep::apps
