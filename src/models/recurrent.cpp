@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "packed_matrix.h"
 #include "recurrent_cells.h"
 
 namespace lockstep {
@@ -46,10 +47,10 @@ struct Layer : torch::autograd::Function<Layer> {
     gates = gates.view({time, rows, bias.size(0)});
     const Tensor hidden = room_for_steps(hidden_start, time);
     const Tensor cells = cell_start ? room_for_steps(*cell_start, time) : Tensor();
-    const Tensor recurring = weight_hidden.t();
+    const PackedMatrix recurring(weight_hidden.t(), rows);
     for (std::int64_t t = 0; t < time; ++t) {
       const Tensor now = gates[t];
-      of_state(cell, now).addmm_(hidden[t], recurring);
+      recurring.add_product(hidden[t], of_state(cell, now));
       if (cell == Cell::lstm)
         cells::lstm_step(now, cells[t], cells[t + 1], hidden[t + 1]);
       else
@@ -70,6 +71,7 @@ struct Layer : torch::autograd::Function<Layer> {
     const Tensor &gates = saved[3], &hidden = saved[4], &cells = saved[5];
     const std::int64_t time = gates.size(0), rows = gates.size(1);
 
+    const PackedMatrix recurring(weight_hidden, rows);
     const Tensor d_gates = at::empty_like(gates);
     Tensor d_hidden = at::zeros_like(hidden[0]);
     Tensor d_cell = cells.defined() ? at::zeros_like(cells[0]) : Tensor();
@@ -81,8 +83,10 @@ struct Layer : torch::autograd::Function<Layer> {
         cells::lstm_step_back(gates[t], cells[t], cells[t + 1], d_now, d_hidden, d_cell);
       else
         cells::gru_step_back(gates[t], hidden[t], d_now, d_hidden);
-      const int straight = cell == Cell::gru;  // what goes to the state before past the gates
-      d_hidden.addmm_(of_state(cell, d_now), weight_hidden, straight);
+      if (cell == Cell::gru)  // beside what goes to the state before past the gates
+        recurring.add_product(of_state(cell, d_now), d_hidden);
+      else
+        recurring.product(d_now, d_hidden);
     }
 
     const Tensor d_flat = d_gates.view({time * rows, gates.size(2)});
