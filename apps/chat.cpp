@@ -15,6 +15,7 @@
 
 #include "commands.h"
 #include "exit_codes.h"
+#include "run_folder.h"
 #include "terminal.h"
 #include "text_writer.h"
 #include "writer_flags.h"
@@ -33,18 +34,13 @@ class Questions {
  public:
   explicit Questions(const std::string& run) : terminal_(isatty(STDIN_FILENO) != 0) {
     if (!terminal_) return;
-    std::setlocale(LC_CTYPE, "");
+    // Without a locale the editor would drop all letters that are not ASCII.
+    if (!std::setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
     using_history();
-    if (std::filesystem::is_directory(run)) history_ = run + "/chat.history";
-    if (!history_.empty()) read_history(history_.c_str());
+    if (!std::filesystem::is_directory(checkpoints_of(run))) return;
+    history_ = run + "/chat.history";
+    read_history(history_.c_str());
   }
-
-  ~Questions() {
-    if (!history_.empty()) write_history(history_.c_str());
-  }
-
-  Questions(const Questions&) = delete;
-  Questions& operator=(const Questions&) = delete;
 
   /// Nothing at the end.
   std::optional<std::string> next() {
@@ -60,7 +56,9 @@ class Questions {
       return std::nullopt;
     }
     line = typed.get();
-    if (!line.empty()) add_history(line.c_str());
+    if (line.empty()) return line;
+    add_history(line.c_str());
+    if (!history_.empty()) write_history(history_.c_str());  // at once: Ctrl-C ends the program
     return line;
   }
 
@@ -96,7 +94,7 @@ class Chat {
     std::string command;
     words >> command;
     double number = -1;
-    words >> number;
+    if (!(words >> number)) number = -1;
     if (command == "/quit" || command == "/exit") return false;
     if (command == "/more" && !last_.empty()) {
       answer(number >= 1 && number <= 100 ? static_cast<int>(number) : 5);

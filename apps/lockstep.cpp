@@ -3,6 +3,7 @@
 #include <lockstep/error.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ int code_of(const std::exception_ptr& failure) {
   } catch (const IoError&) {
     return apps::kUserError;
   } catch (const CorruptFile&) {
+    return apps::kUserError;
+  } catch (const std::filesystem::filesystem_error&) {
     return apps::kUserError;
   } catch (const TowerError& error) {
     return code_of(error.cause);

@@ -5,8 +5,9 @@
 #include <lockstep/input.h>
 #include <lockstep/seq2seq.h>
 
+#include <algorithm>
 #include <cmath>
-#include <unordered_map>
+#include <span>
 
 #include "family.h"
 #include "search.h"
@@ -50,28 +51,36 @@ std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
   return text_hash({reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()});
 }
 
-/// Which targets the data has for a source.
+/// Which targets the data has for a source: a sorted list of hashes.
 class Answers {
  public:
-  explicit Answers(const PairFile& pairs) {
-    for (std::int64_t i = 0; i < pairs.size(); ++i)
-      targets_[hash_of(pairs[i].source)].push_back(hash_of(pairs[i].target));
+  /// Of pairs as they are in batches: cut to `longest`, if they are.
+  Answers(const PairFile& pairs, const std::optional<Bucket>& longest) {
+    const auto cut = [](std::span<const std::int32_t> tokens, std::int64_t most) {
+      return tokens.first(std::min(tokens.size(), static_cast<std::size_t>(most)));
+    };
+    for (std::int64_t i = 0; i < pairs.size(); ++i) {
+      TokenPair pair = pairs[i];
+      if (longest)
+        pair = {cut(pair.source, longest->source), cut(pair.target, longest->target - 1)};
+      known_.emplace_back(hash_of(pair.source), hash_of(pair.target));
+    }
+    std::ranges::sort(known_);
   }
 
   bool has(const Tokens& source, const Tokens& target) const {
-    const auto found = targets_.find(hash_of(source));
-    return found != targets_.end() &&
-           std::ranges::find(found->second, hash_of(target)) != found->second.end();
+    return std::ranges::binary_search(known_, std::pair(hash_of(source), hash_of(target)));
   }
 
   /// So that each source counts once, however many targets it has.
   double weight(const Tokens& source) const {
-    const auto found = targets_.find(hash_of(source));
-    return found == targets_.end() ? 1 : 1 / static_cast<double>(found->second.size());
+    const auto own = std::ranges::equal_range(known_, hash_of(source), {},
+                                              &std::pair<std::uint64_t, std::uint64_t>::first);
+    return own.empty() ? 1 : 1 / static_cast<double>(own.size());
   }
 
  private:
-  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> targets_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> known_;
 };
 
 /// The tokens of a row without marks and padding.
@@ -82,6 +91,14 @@ Tokens row_of(const torch::Tensor& rows, std::int64_t row) {
     if (numbers[i] != kPad && numbers[i] != kBegin && numbers[i] != kEnd)
       tokens.push_back(static_cast<std::int32_t>(numbers[i]));
   return tokens;
+}
+
+/// At most the first `most` rows.
+SequenceBatch first_rows(SequenceBatch batch, std::int64_t most) {
+  const std::int64_t rows = std::min(most, batch.source.size(0));
+  for (torch::Tensor* tensor : {&batch.source, &batch.lengths, &batch.target})
+    *tensor = tensor->narrow(0, 0, rows);
+  return batch;
 }
 
 std::string bucket_name(const Bucket& bucket) {
@@ -95,8 +112,9 @@ class Evaluator {
       : decode_(recipe.decode),
         tokens_(data.tokens),
         buckets_(data.test.buckets()),
-        answers_(data.test_pairs),
-        batches_((recipe.decode.tested + recipe.data.test_batch - 1) / recipe.data.test_batch) {}
+        answers_(std::make_shared<const Answers>(
+            data.test_pairs, recipe.text.cut ? std::optional(buckets_.back()) : std::nullopt)),
+        batch_rows_(recipe.data.test_batch) {}
 
   Written operator()(Seq2Seq& model, const SequenceBatch& batch) const {
     Written result;
@@ -105,14 +123,16 @@ class Evaluator {
     result.metrics["loss"] = mean;
     result.metrics["perplexity/" + bucket_name(buckets_[static_cast<std::size_t>(batch.bucket)])] =
         mean;
-    if (batch.index < batches_) write(model, batch, result);
+    const std::int64_t left = decode_.tested - batch.index * batch_rows_;
+    if (left > 0) write(model, first_rows(batch, left), result);
     return result;
   }
 
  private:
   void write(Seq2Seq& model, const SequenceBatch& batch, Written& result) const {
     const auto writing = writer(model, batch.source, batch.lengths);
-    const auto found = search(*writing, decode_, 1, /*keep_attention=*/true);
+    const bool drawn = batch.index == 0;  // one picture is enough
+    const auto found = search(*writing, decode_, 1, /*keep_attention=*/drawn);
     const torch::Tensor sources = batch.source.cpu(), targets = batch.target.cpu();
     for (std::int64_t row = 0; row < sources.size(0); ++row) {
       const Hypothesis& best = found[static_cast<std::size_t>(row)].front();
@@ -120,13 +140,13 @@ class Evaluator {
       const Sample sample{tokens_->decode(source), tokens_->decode(target),
                           tokens_->decode(best.tokens)};
       // Encoded again: the same text may be written with other tokens.
-      const double weight = answers_.weight(source);
-      const bool exact = answers_.has(source, tokens_->encode(sample.written));
+      const double weight = answers_->weight(source);
+      const bool exact = answers_->has(source, tokens_->encode(sample.written));
       result.metrics["exact"] += {exact ? weight : 0, weight};
       result.bleu += bleu_counts(sample.written, sample.target);
       result.copied += bleu_counts(sample.source, sample.target);
       if (result.samples.size() < kSamples) result.samples.push_back(sample);
-      if (row == 0) result.attention = picture(best, source);
+      if (drawn && row == 0) result.attention = picture(best, source);
     }
   }
 
@@ -145,8 +165,8 @@ class Evaluator {
   DecodeRecipe decode_;
   std::shared_ptr<const Tokenizer> tokens_;
   std::vector<Bucket> buckets_;
-  Answers answers_;
-  std::int64_t batches_;  // that texts are written for
+  std::shared_ptr<const Answers> answers_;
+  std::int64_t batch_rows_;
 };
 
 std::string sample_text(const std::vector<Sample>& samples) {

@@ -4,6 +4,8 @@
 #include <lockstep/random.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 
@@ -23,7 +25,8 @@ void note(const std::string& text) { std::cerr << "note: " << text << "\n"; }
 void tell(const PairReport& report) {
   for (std::size_t fault = 0; fault < report.bad.size(); ++fault)
     if (report.bad[fault] > 0)
-      note(std::to_string(report.bad[fault]) + " pairs skipped: " + kPairFaults[fault]);
+      note(std::string("pairs skipped, ") + kPairFaults[fault] + ": " +
+           std::to_string(report.bad[fault]));
   for (const std::string& example : report.examples) note("  " + example);
 }
 
@@ -73,17 +76,16 @@ std::shared_ptr<const Tokenizer> learned_tokens(const Recipe& recipe) {
 /// What the files of pairs were made of.
 std::string key_of(const Recipe& recipe, const Tokenizer& tokens) {
   return std::to_string(static_cast<int>(recipe.data.kind)) + " " +
-         std::to_string(recipe.text.held_out) + (recipe.text.unique ? " unique\n" : "\n") +
-         files_of_pairs(recipe) + std::to_string(text_hash(tokens.bytes()));
+         std::to_string(recipe.text.held_out) + (recipe.text.unique ? " unique" : "") +
+         (recipe.text.refuse_bad ? " strict\n" : "\n") + files_of_pairs(recipe) +
+         std::to_string(text_hash(tokens.bytes()));
 }
 
 /// A folder for files of this process, gone with it.
 class TemporaryFolder {
  public:
-  TemporaryFolder()
-      : path_(fs::temp_directory_path() /
-              ("lockstep-" + std::to_string(::getpid()) + "-" + std::to_string(count_++))) {
-    fs::create_directories(path_);
+  TemporaryFolder() : path_(fs::temp_directory_path() / "lockstep-XXXXXX") {
+    if (::mkdtemp(path_.data()) == nullptr) throw IoError(path_, "make the folder", errno);
   }
   ~TemporaryFolder() {
     std::error_code ignored;
@@ -91,11 +93,10 @@ class TemporaryFolder {
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string path() const { return path_; }
+  const std::string& path() const { return path_; }
 
  private:
-  static inline int count_ = 0;
-  const fs::path path_;
+  std::string path_;
 };
 
 struct PairFiles {
@@ -118,7 +119,6 @@ PairReport encode(const Recipe& recipe, const Tokenizer& tokens, PairFileWriter&
   StatusLine line;
   return for_each_pair(recipe, [&](const TextPair& pair, Part part) {
     const auto source = tokens.encode(pair.source), target = tokens.encode(pair.target);
-    if (source.empty() || target.empty()) return;
     (part == Part::train ? train : test).add({source, target});
     if (++count; line.due()) line.show("encodes pairs: " + std::to_string(count));
   });
@@ -146,10 +146,18 @@ std::vector<Bucket> buckets_of(const TextRecipe& text, const PairFile& pairs) {
 }
 
 /// Evaluated once through, in a random order: the first batches are a sample of all.
-BucketedPairs test_batches(const Recipe& recipe, const PairFile& pairs, BucketOptions options) {
+BucketedPairs test_batches(const Recipe& recipe, const PairFile& pairs, BucketOptions options) try {
   options.batch_tokens = 0;
   options.batch_rows = recipe.data.test_batch;
   return {pairs, options};
+} catch (const ConfigError& problem) {
+  throw ConfigError(std::string("of the pairs to test on: ") + problem.what());
+}
+
+void tell_too_long(const BucketedPairs& pairs, const std::string& which, bool cut) {
+  if (const std::int64_t count = pairs.too_long(); count > 0)
+    note(std::to_string(count) + " " + which + " too long for every bucket: " +
+         (cut ? "cut" : "left out (text.cut = true would cut them)"));
 }
 
 }  // namespace
@@ -160,7 +168,7 @@ TextData text_data(const Recipe& recipe, const JobFiles& files) {
       kept != files.kept.end() ? load_tokenizer(kept->second, kTokensFile) : learned_tokens(recipe);
   std::optional<TemporaryFolder> temporary;
   std::string folder = files.folder + "/data";
-  if (files.folder.empty()) {
+  if (files.folder.empty() || ::access(files.folder.c_str(), W_OK) != 0) {
     folder = temporary.emplace().path();
   } else {
     fs::create_directories(folder);
@@ -169,6 +177,9 @@ TextData text_data(const Recipe& recipe, const JobFiles& files) {
   const PairFiles pairs = pair_files(recipe, *tokens, folder);
   if (pairs.train.size() == 0) throw ConfigError("there is no pair of texts to train on.");
   const bool held_out = pairs.test.size() > 0;
+  if (!held_out && !recipe.data.test_path.empty())
+    throw ConfigError("data.test_path is '" + recipe.data.test_path +
+                      "', and there is no pair of texts in it.");
   const PairFile& tested = held_out ? pairs.test : pairs.train;
   const BucketOptions options{.buckets = buckets_of(recipe.text, pairs.train),
                               .batch_tokens = recipe.text.batch_tokens,
@@ -184,9 +195,8 @@ TextData text_data(const Recipe& recipe, const JobFiles& files) {
   note(std::to_string(pairs.train.size()) + " pairs to train on, " +
        (held_out ? std::to_string(pairs.test.size()) + " held out" : "none held out") + ", " +
        std::to_string(tokens->size()) + " tokens");
-  if (const std::int64_t too_long = data.train.too_long(); too_long > 0)
-    note(std::to_string(too_long) + " of them too long for every bucket: " +
-         (recipe.text.cut ? "cut" : "left out (text.cut = true would cut them)"));
+  tell_too_long(data.train, "of them", recipe.text.cut);
+  if (held_out) tell_too_long(data.test, "of those held out", recipe.text.cut);
   return data;
 }
 

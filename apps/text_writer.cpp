@@ -4,6 +4,7 @@
 #include <lockstep/error.h>
 
 #include <algorithm>
+#include <iostream>
 #include <map>
 #include <numeric>
 
@@ -14,7 +15,8 @@
 namespace lockstep::apps {
 namespace {
 
-constexpr std::size_t kMostTokens = 1000, kRows = 64;
+constexpr std::size_t kMostTokens = 1000;  // of a source
+constexpr std::size_t kTexts = 320;        // that are written at a time: rows times beam
 
 void load(Seq2Seq& model, const State& state, bool averaged) {
   std::map<std::string, torch::Tensor> values;
@@ -66,16 +68,18 @@ TextWriter::TextWriter(const WriterFlags& flags)
 std::vector<std::vector<Hypothesis>> TextWriter::write_batch(
     const std::vector<std::vector<std::int32_t>>& sources, int best) {
   const SequenceBatch batch = source_batch(sources);
-  const auto writing = writer(*model_, batch.source, batch.lengths);
+  const auto begin = [&] { return writer(*model_, batch.source, batch.lengths); };
   DecodeRecipe how = decode_;
   how.beam = std::max(how.beam, best);
-  if (temperature_ <= 0) return search(*writing, how, best);
-  std::vector<std::vector<Hypothesis>> drawn;
-  for (Hypothesis& found : sample(*writing, {.temperature = temperature_,
-                                            .top_k = top_k_,
-                                            .max_length = how.max_length,
-                                            .seed = seed_++}))
-    drawn.push_back({std::move(found)});
+  if (temperature_ <= 0) return search(*begin(), how, best);
+  std::vector<std::vector<Hypothesis>> drawn(sources.size());
+  for (int i = 0; i < best; ++i) {
+    const auto found = sample(*begin(), {.temperature = temperature_,
+                                         .top_k = top_k_,
+                                         .max_length = how.max_length,
+                                         .seed = seed_++});
+    for (std::size_t row = 0; row < found.size(); ++row) drawn[row].push_back(found[row]);
+  }
   return drawn;
 }
 
@@ -85,14 +89,19 @@ std::vector<std::vector<WrittenText>> TextWriter::write(const std::vector<std::s
   std::vector<std::vector<std::int32_t>> tokens;
   for (const std::string& text : texts) {
     tokens.push_back(tokens_->encode(text));
-    if (tokens.back().size() > kMostTokens) tokens.back().resize(kMostTokens);
+    if (tokens.back().size() <= kMostTokens) continue;
+    std::cerr << "note: a text of " << tokens.back().size() << " tokens is cut to " << kMostTokens
+              << "\n";
+    tokens.back().resize(kMostTokens);
   }
+  const std::size_t rows =
+      std::max<std::size_t>(1, kTexts / static_cast<std::size_t>(std::max(decode_.beam, best)));
   std::vector<std::size_t> order(texts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::erase_if(order, [&](std::size_t i) { return tokens[i].empty(); });
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return tokens[i].size(); });
-  for (std::size_t begin = 0; begin < order.size(); begin += kRows) {
-    const std::size_t end = std::min(begin + kRows, order.size());
+  for (std::size_t begin = 0; begin < order.size(); begin += rows) {
+    const std::size_t end = std::min(begin + rows, order.size());
     std::vector<std::vector<std::int32_t>> sources;
     for (std::size_t i = begin; i < end; ++i) sources.push_back(tokens[order[i]]);
     const auto found = write_batch(sources, best);

@@ -25,7 +25,8 @@ class Lines {
   /// Up to kLines: waits for the first, then takes what is there. Empty at the end.
   std::vector<std::string> take() {
     std::vector<std::string> lines;
-    while (lines.size() < kLines && (lines.empty() || ready())) {
+    if (!ready(/*milliseconds=*/-1) && signalled()) return lines;
+    while (lines.size() < kLines && (lines.empty() || ready(0))) {
       std::string line;
       if (!std::getline(std::cin, line)) break;
       if (!line.empty() && line.back() == '\r') line.pop_back();
@@ -35,10 +36,11 @@ class Lines {
   }
 
  private:
-  static bool ready() {
+  /// Waits so long, -1: until there is something, or a signal came.
+  static bool ready(int milliseconds) {
     if (std::cin.rdbuf()->in_avail() > 0) return true;
     pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-    return ::poll(&input, 1, 0) > 0;
+    return ::poll(&input, 1, milliseconds) > 0;
   }
 };
 
@@ -77,9 +79,9 @@ int translate(const WriterFlags& flags, int best) {
     if (!good)
       throw ConfigError("line " + std::to_string(number + 1) +
                         " of the input is no UTF-8; the lines before it are translated.");
-    if (signalled()) return kStopped;
+    if (signalled()) break;
   }
-  return kDone;
+  return signalled() ? kStopped : kDone;
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
     PT_PYTHON=... TF_PYTHON=... python3 bench/compare.py --peers FOLDER [--rounds 3] [--seconds 5]
 
-FOLDER holds peer_ddp.py (PyTorch DistributedDataParallel) and peer_tf1_towers.py (TensorFlow 1
-towers), which take the same arguments and print the same JSON line as `bench/step`. The runs are
-interleaved, and of each the best round counts: timings on a shared machine are noisy, ratios of
+FOLDER holds peer_ddp.py (PyTorch DistributedDataParallel), peer_tf1_towers.py (TensorFlow 1
+towers), peer_tf.py (TensorFlow's MirroredStrategy) and peer_jax.py, which take the same arguments
+and print the same JSON line as `bench/step`. The runs are interleaved, and of each the best round counts: timings on a shared machine are noisy, ratios of
 bests are not much so. Ratios are Lockstep's figure over the peer's.
 """
 
@@ -17,7 +17,12 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 WORKLOADS = ("mlp", "chat", "cifar", "mobilenet")
-PEERS = {"ddp": ("PT_PYTHON", "peer_ddp.py"), "tf1-towers": ("TF_PYTHON", "peer_tf1_towers.py")}
+PEERS = {
+    "ddp": ("PT_PYTHON", "peer_ddp.py"),
+    "tf1-towers": ("TF_PYTHON", "peer_tf1_towers.py"),
+    "tf-mirrored": ("TF_PYTHON", "peer_tf.py"),
+    "jax": ("TF_PYTHON", "peer_jax.py"),
+}
 
 
 def commands(args):

@@ -57,6 +57,10 @@ std::optional<Problem> text_problem(const Recipe& recipe, const Names& name) {
                        name(&text.source_lengths) + " has " +
                        std::to_string(text.source_lengths.size()) +
                        "; a bucket is one of each: give as many"};
+  if (recipe.seq2seq.label_smoothing > 0 && recipe.seq2seq.samples > 0)
+    return Problem{{&recipe.seq2seq.label_smoothing, &recipe.seq2seq.samples},
+                   "does not go with " + name(&recipe.seq2seq.samples) +
+                       ", which leaves out most of the tokens: set one of them to 0"};
   if (recipe.seq2seq.bidirectional && recipe.seq2seq.hidden % 2 != 0)
     return Problem{{&recipe.seq2seq.hidden, &recipe.seq2seq.bidirectional},
                    "has to be even, for each direction has half of it"};

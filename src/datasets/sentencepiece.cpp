@@ -144,6 +144,7 @@ std::unordered_map<std::string, std::string> arguments(const SentencePieceOption
           {"bos_id", std::to_string(kBegin)},
           {"eos_id", std::to_string(kEnd)},
           {"unk_surface", std::string(datasets::kUnknownText)},
+          {"max_sentence_length", std::to_string(1 << 20)},
           {"num_threads", "1"},
           {"minloglevel", "3"}};
 }

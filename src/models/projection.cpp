@@ -114,8 +114,10 @@ class Pass {
   Result run(const Inputs& in) {
     for (std::int64_t first = 0; first < features_.size(0); first += chunk_)
       chunk(first, std::min(chunk_, features_.size(0) - first));
+    // Those of half precision stay single until a loss scale has reached them; autograd casts then.
     const auto like = [](const Tensor& made, const Tensor& input) {
-      return made.defined() ? made.to(input.scalar_type()) : made;
+      const bool stays = !made.defined() || input.scalar_type() == torch::kHalf;
+      return stays ? made : made.to(input.scalar_type());
     };
     return {losses_.sum().to(wide_), like(d_features_, in.features), like(d_weight_, in.weight),
             like(d_bias_, in.bias)};

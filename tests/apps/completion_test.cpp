@@ -88,7 +88,8 @@ TEST_F(Completion, BashOffersTheFlagsOfACommand) {
 
 TEST_F(Completion, BashOffersRecipesAndTomlFiles) {
   EXPECT_EQ(offered({"train", ""}),
-            (Words{"cifar10", "fashion", "imagefolder", "imagefolder50", "mine.toml"}));
+            (Words{"chat", "cifar10", "fashion", "imagefolder", "imagefolder50", "translate",
+                   "translate_sgd", "mine.toml"}));
   EXPECT_EQ(offered({"train", "image"}), (Words{"imagefolder", "imagefolder50"}));
   EXPECT_EQ(offered({"train", "m"}), (Words{"mine.toml"}));
 }

@@ -26,9 +26,9 @@ TEST(RecipeErrors, AKeyInTheWrongSectionIsSentToItsOwn) {
 }
 
 TEST(RecipeErrors, AnUnknownSectionIsToldWithTheNearest) {
-  expect_in(refusal("[optimiser]"),
-            {"my.toml:1:", "unknown section [optimiser]", "data, model, optimizer, schedule",
-             "did you mean 'optimizer'?"});
+  expect_in(refusal("[optimiser]"), {"my.toml:1:", "unknown section [optimiser]",
+                                     "data, text, model, seq2seq, decode, optimizer, schedule",
+                                     "did you mean 'optimizer'?"});
   expect_in(refusal("[nothing.like.it]\nx = 1"),
             {"unknown key 'nothing.like'", "the sections are"});
 }

@@ -86,7 +86,7 @@ TEST(Recipe, EveryWordOfEveryChoiceIsReadAndPrinted) {
         EXPECT_EQ(text_of(field), "\"" + choice->words[i] + "\"");
       }
     }
-  EXPECT_EQ(choices, 8);
+  EXPECT_EQ(choices, 11);
   EXPECT_EQ(read("", {"optimizer.name=tensorflow_rmsprop"}).optimizer.name,
             OptimizerName::tensorflow_rmsprop);
 }
@@ -207,8 +207,8 @@ TEST(RecipePrint, EveryFieldIsPrintedWithWhatItMeans) {
 
 TEST(RecipePrint, HelpShowsDefaultsAndAllowedValuesInAlignedColumnsOf100) {
   const std::string text = describe_fields();
-  expect_in(text, {"\n  optimizer.lr                      0.001            learning rate",
-                   "\n  optimizer.name                    \"adam\"           the rule",
+  expect_in(text, {"\n  optimizer.lr                      0.001             learning rate",
+                   "\n  optimizer.name                    \"adam\"            the rule",
                    "number above 0)", "convnet, resnet20, resnet18, resnet50)",
                    "\n[schedule] A factor for the learning rate"});
   std::istringstream lines(text);
@@ -255,13 +255,11 @@ TEST_F(RecipeFile, OfMoreThanAMegabyteIsRefusedWhateverItsSize) {
 
 TEST(BuiltInRecipes, AreTheFilesAndSayWhatTheyTrain) {
   const auto all = built_in_recipes();
-  ASSERT_EQ(all.size(), 4U);
-  EXPECT_EQ(all[0].name, "cifar10");
-  EXPECT_EQ(all[1].name, "fashion");
-  EXPECT_EQ(all[2].name, "imagefolder");
-  EXPECT_EQ(all[3].name, "imagefolder50");
+  std::string names;
+  for (const BuiltIn& recipe : all) names += recipe.name + " ";
+  EXPECT_EQ(names, "chat cifar10 fashion imagefolder imagefolder50 translate translate_sgd ");
   for (const BuiltIn& recipe : all) {
-    EXPECT_NE(recipe.about.find(" on "), std::string::npos) << recipe.about;
+    EXPECT_GT(recipe.about.size(), 20U) << recipe.about;
     EXPECT_NE(recipe.about.front(), '#') << recipe.about;
   }
 }
@@ -272,6 +270,17 @@ TEST(BuiltInRecipes, AllLoadOnceTheirDataIsNamed) {
   EXPECT_NO_THROW(load_recipe("fashion"));
   expect_in(refusal([] { load_recipe("imagefolder"); }),
             {"imagefolder (built in):", "data.path is empty"});
+}
+
+TEST(BuiltInRecipes, TranslateSgdIsTheOldTranslator) {
+  const Recipe recipe = load_recipe("translate_sgd");
+  EXPECT_EQ(recipe.optimizer.name, OptimizerName::sgd);
+  EXPECT_EQ(recipe.optimizer.lr, 0.5);
+  EXPECT_EQ(recipe.optimizer.clip, 5);
+  EXPECT_EQ(recipe.schedule.name, ScheduleName::plateau);
+  EXPECT_EQ(recipe.schedule.factor, 0.99);
+  EXPECT_EQ(recipe.text.source_lengths, (std::vector<std::int64_t>{5, 10, 20, 40}));
+  EXPECT_EQ(recipe.text.target_lengths, (std::vector<std::int64_t>{10, 15, 25, 50}));
 }
 
 TEST(BuiltInRecipes, Cifar10IsThePublishedTraining) {

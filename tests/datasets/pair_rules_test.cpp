@@ -102,7 +102,7 @@ TEST(PairReport, SumsAddUpAndKeepTheFirstTenExamples) {
   EXPECT_EQ(sum.examples[8], "second");
 }
 
-TEST(PairFiles, AFolderGivesItsFilesOfTheKindByName) {
+TEST(FilesOfPairs, AFolderGivesItsFilesOfTheKindByName) {
   const Folder folder;
   write(folder, "b.mo", "");
   write(folder, "a.mo", "");
@@ -116,7 +116,7 @@ TEST(PairFiles, AFolderGivesItsFilesOfTheKindByName) {
             (std::vector<std::string>{folder.path("a.mo.bak")}));
 }
 
-TEST(PairFiles, AFolderWithoutSuchFilesSaysWhatToDo) {
+TEST(FilesOfPairs, AFolderWithoutSuchFilesSaysWhatToDo) {
   const Folder folder;
   write(folder, "a.txt", "");
   try {

@@ -280,6 +280,20 @@ TEST(Projection, WorksUnderAutocast) {
   }
 }
 
+TEST(Projection, KeepsSmallGradientsOfHalfPrecisionUntilTheyAreScaled) {
+  const Problem problem(40, 8, 100, true);
+  const Tensor narrow = (1e-4 * problem.features).detach().to(torch::kHalf).requires_grad_();
+  const Tensor weight = (1e-4 * problem.weight).detach();
+  const auto gradient = [&](const Tensor& features, double scale) {
+    const Tensor loss = projection_cross_entropy(features, weight, {}, problem.labels);
+    return torch::autograd::grad({loss * scale}, {features})[0].to(torch::kFloat64);
+  };
+  const Tensor wide = narrow.detach().to(torch::kFloat64).requires_grad_();
+  const Tensor expected = gradient(wide, 65536), found = gradient(narrow, 65536);
+  EXPECT_LE((found - expected).abs().max().item<double>(),
+            1e-2 * expected.abs().max().item<double>());
+}
+
 TEST(SampledSoftmax, ApproachesTheWholeWithManySamples) {
   const Problem problem(20, 8, 50, true);
   torch::manual_seed(1);

@@ -110,12 +110,18 @@ class Texts(support.ProgramTest):
         result = self.train_texts(self.run_path(), 1)
         self.assertExit(0, result)
         for fault, line in (("missing tab", 201), ("bad UTF-8", 202), ("empty side", 203)):
-            self.assertIn(f"1 pairs skipped: {fault}", result.err)
+            self.assertIn(f"pairs skipped, {fault}: 1", result.err)
             self.assertIn(f"{self.tsv}:{line}", result.err)
         result = self.train_texts(self.run_path("strict"), 1, sets=["text.refuse_bad=true"])
         self.assertExit(2, result)
         self.assertIn(self.tsv, result.err)
         self.assertIn("201", result.err)
+
+    def test_an_empty_file_to_test_on_is_named(self):
+        text_files.write_tsv(f"{self.folder}/none.tsv", [])
+        result = self.train_texts(self.run_path(), 1, sets=["data.test_path=none.tsv"])
+        self.assertExit(2, result)
+        self.assertIn("none.tsv", result.err)
 
     def test_pairs_too_long_are_counted_and_left_out_or_cut(self):
         short = ["text.source_lengths=[3]", "text.target_lengths=[4]"]
