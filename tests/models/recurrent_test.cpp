@@ -82,7 +82,10 @@ void expect_close(const std::vector<Tensor>& found, const std::vector<Tensor>& e
 }
 
 class RecurrentCell : public testing::TestWithParam<Cell> {};
-INSTANTIATE_TEST_SUITE_P(Each, RecurrentCell, testing::Values(Cell::lstm, Cell::gru));
+INSTANTIATE_TEST_SUITE_P(Each, RecurrentCell, testing::Values(Cell::lstm, Cell::gru),
+                         [](const auto& cell) {
+                           return cell.param == Cell::lstm ? "lstm" : "gru";
+                         });
 
 TEST_P(RecurrentCell, EqualsPlainStepsAndTheirGradientsInDoublePrecision) {
   Case one(GetParam());
