@@ -1,6 +1,7 @@
 """`lockstep train chat` and `translate`: texts in, tokens, buckets, checkpoints, texts out."""
 
 import os
+import signal
 import subprocess
 
 import support
@@ -167,6 +168,25 @@ class Texts(support.ProgramTest):
         self.assertExit(2, result)
         self.assertEqual(2, result.out.count("\n"))
         self.assertIn("line 3", result.err)
+
+    def test_ctrl_c_ends_translate_while_it_waits(self):
+        run = self.trained()
+        with subprocess.Popen([support.PROGRAM, "translate", run], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as program:
+            program.stdin.write(b"one\n")
+            program.stdin.flush()
+            program.stdout.readline()
+            program.send_signal(signal.SIGINT)
+            self.assertEqual(3, program.wait(support.TIMEOUT))
+
+    def test_the_installed_corpus_is_found_by_language(self):
+        for language, tokens in (("english", "sentencepiece"), ("chinese", "characters")):
+            with self.subTest(language):
+                result = self.train_texts(self.run_path(language), 1, recipe="chat", sets=[
+                    "data.kind=chatterbot", "data.path=", f"text.language={language}", f"text.tokens={tokens}",
+                    "text.vocabulary=2000", "text.held_out=0"])
+                self.assertExit(0, result)
+                self.assertRegex(result.err, r"\d{3,} pairs to train on, none held out, \d{3,} tokens")
 
     def test_chat_answers_and_shows_alternatives_on_request(self):
         run = self.trained()
