@@ -124,13 +124,16 @@ PairReport encode(const Recipe& recipe, const Tokenizer& tokens, PairFileWriter&
   });
 }
 
-PairFiles pair_files(const Recipe& recipe, const Tokenizer& tokens, const std::string& folder) {
+/// `quiet`: what was wrong with the data has been said.
+PairFiles pair_files(const Recipe& recipe, const Tokenizer& tokens, const std::string& folder,
+                     bool quiet) {
   const std::string key = key_of(recipe, tokens);
   const std::string base = folder + "/" + std::to_string(text_hash(key));
   const std::string train = base + ".train.pairs", test = base + ".test.pairs";
   if (!is_of(train, key) || !is_of(test, key)) {
     PairFileWriter train_writer(train, key), test_writer(test, key);
-    tell(encode(recipe, tokens, train_writer, test_writer));
+    const PairReport report = encode(recipe, tokens, train_writer, test_writer);
+    if (!quiet) tell(report);
     train_writer.finish();
     test_writer.finish();
   }
@@ -164,8 +167,9 @@ void tell_too_long(const BucketedPairs& pairs, const std::string& which, bool cu
 
 TextData text_data(const Recipe& recipe, const JobFiles& files) {
   const auto kept = files.kept.find(kTokensFile);
+  const bool known = kept != files.kept.end();
   const std::shared_ptr<const Tokenizer> tokens =
-      kept != files.kept.end() ? load_tokenizer(kept->second, kTokensFile) : learned_tokens(recipe);
+      known ? load_tokenizer(kept->second, kTokensFile) : learned_tokens(recipe);
   std::optional<TemporaryFolder> temporary;
   std::string folder = files.folder + "/data";
   if (files.folder.empty() || ::access(files.folder.c_str(), W_OK) != 0) {
@@ -174,7 +178,7 @@ TextData text_data(const Recipe& recipe, const JobFiles& files) {
     fs::create_directories(folder);
     write_file(files.folder + "/" + kTokensFile, tokens->bytes());
   }
-  const PairFiles pairs = pair_files(recipe, *tokens, folder);
+  const PairFiles pairs = pair_files(recipe, *tokens, folder, known && files.folder.empty());
   if (pairs.train.size() == 0) throw ConfigError("there is no pair of texts to train on.");
   const bool held_out = pairs.test.size() > 0;
   if (!held_out && !recipe.data.test_path.empty())
@@ -191,7 +195,7 @@ TextData text_data(const Recipe& recipe, const JobFiles& files) {
                 .test = test_batches(recipe, tested, options),
                 .test_pairs = tested,
                 .held_out = held_out};
-  if (kept != files.kept.end()) return data;  // it was said at the first start
+  if (known) return data;  // it was said at the first start
   note(std::to_string(pairs.train.size()) + " pairs to train on, " +
        (held_out ? std::to_string(pairs.test.size()) + " held out" : "none held out") + ", " +
        std::to_string(tokens->size()) + " tokens");
