@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "matrix_product.h"
 #include "softmax_rows.h"
 
 namespace lockstep {
@@ -127,20 +128,17 @@ class Pass {
   void chunk(std::int64_t first, std::int64_t rows) {
     const Tensor features = features_.narrow(0, first, rows);
     Tensor logits = logits_.narrow(0, 0, rows);
-    at::mm_out(logits, features, weight_.t());
+    product_into(features, weight_.t(), logits);
     logits = by_hand_ ? loss_by_hand(logits, first) : loss(logits, first);
-    if (wanted_.features) {
-      Tensor into = d_features_.narrow(0, first, rows);
-      at::mm_out(into, logits, weight_);
-    }
+    if (wanted_.features) product_into(logits, weight_, d_features_.narrow(0, first, rows));
     if (!wanted_.weight) return;
     if (type_ != wide_)
       first == 0 ? d_weight_.copy_(logits.t().mm(features))
                  : d_weight_.add_(logits.t().mm(features));
     else if (first == 0)
-      at::mm_out(d_weight_, logits.t(), features);
+      product_into(logits.t(), features, d_weight_);
     else
-      d_weight_.addmm_(logits.t(), features);
+      add_product(logits.t(), features, d_weight_);
   }
 
   /// Writes the losses of a chunk; turns its logits into their gradient, in place.

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "packed_matrix.h"
+#include "matrix_product.h"
 #include "recurrent_cells.h"
 
 namespace lockstep {
@@ -43,11 +43,11 @@ struct Layer : torch::autograd::Function<Layer> {
     const std::int64_t time = inputs.size(0), rows = inputs.size(1);
     const Tensor flat = inputs.reshape({time * rows, inputs.size(2)});
     Tensor gates = bias.expand({time * rows, bias.size(0)}).clone();
-    of_inputs(cell, gates).addmm_(flat, weight_input.t());
+    add_product(flat, weight_input.t(), of_inputs(cell, gates));
     gates = gates.view({time, rows, bias.size(0)});
     const Tensor hidden = room_for_steps(hidden_start, time);
     const Tensor cells = cell_start ? room_for_steps(*cell_start, time) : Tensor();
-    const PackedMatrix recurring(weight_hidden.t(), rows);
+    const PackedMatrix recurring(weight_hidden.t());
     for (std::int64_t t = 0; t < time; ++t) {
       const Tensor now = gates[t];
       recurring.add_product(hidden[t], of_state(cell, now));
@@ -71,7 +71,7 @@ struct Layer : torch::autograd::Function<Layer> {
     const Tensor &gates = saved[3], &hidden = saved[4], &cells = saved[5];
     const std::int64_t time = gates.size(0), rows = gates.size(1);
 
-    const PackedMatrix recurring(weight_hidden, rows);
+    const PackedMatrix recurring(weight_hidden);
     const Tensor d_gates = at::empty_like(gates);
     Tensor d_hidden = at::zeros_like(hidden[0]);
     Tensor d_cell = cells.defined() ? at::zeros_like(cells[0]) : Tensor();
@@ -86,16 +86,17 @@ struct Layer : torch::autograd::Function<Layer> {
       if (cell == Cell::gru)  // beside what goes to the state before past the gates
         recurring.add_product(of_state(cell, d_now), d_hidden);
       else
-        recurring.product(d_now, d_hidden);
+        recurring.product_into(d_now, d_hidden);
     }
 
     const Tensor d_flat = d_gates.view({time * rows, gates.size(2)});
     const Tensor d_from_inputs = of_inputs(cell, d_flat), d_from_state = of_state(cell, d_flat);
     const auto needs = [ctx](std::size_t tensor) { return ctx->needs_input_grad(tensor); };
     variable_list result(7);
-    if (needs(0)) result[1] = d_from_inputs.mm(weight_input).view({time, rows, flat.size(1)});
-    if (needs(1)) result[2] = d_from_inputs.t().mm(flat);
-    if (needs(2)) result[3] = d_from_state.t().mm(hidden.narrow(0, 0, time).flatten(0, 1));
+    if (needs(0))
+      result[1] = product(d_from_inputs, weight_input).view({time, rows, flat.size(1)});
+    if (needs(1)) result[2] = product(d_from_inputs.t(), flat);
+    if (needs(2)) result[3] = product(d_from_state.t(), hidden.narrow(0, 0, time).flatten(0, 1));
     if (needs(3)) result[4] = d_flat.sum(0);
     if (needs(4)) result[5] = d_hidden;
     if (cells.defined() && needs(5)) result[6] = d_cell;

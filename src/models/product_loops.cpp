@@ -1,0 +1,52 @@
+#include "product_loops.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define LOCKSTEP_WIDE
+#endif
+
+namespace lockstep::products {
+
+#ifdef LOCKSTEP_WIDE
+namespace {
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+namespace avx2 {
+
+constexpr std::int64_t kWidth = 8, kTileRows = 6;
+#include "product_loops.inc"
+
+}  // namespace avx2
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx512f")
+namespace avx512 {
+
+constexpr std::int64_t kWidth = 16, kTileRows = 12;
+#include "product_loops.inc"
+
+}  // namespace avx512
+#pragma GCC pop_options
+
+}  // namespace
+
+const Loops* loops() {
+  if (__builtin_cpu_supports("avx512f")) return &avx512::kLoops;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2::kLoops;
+  return nullptr;
+}
+
+#else
+
+const Loops* loops() { return nullptr; }
+
+#endif
+
+}  // namespace lockstep::products
