@@ -6,12 +6,14 @@
 #include <optional>
 #include <string>
 
-#include "matrix_product.h"
-#include "softmax_rows.h"
+#include "projection_cpu.h"
 
 namespace lockstep {
 namespace {
 
+using projection::Inputs;
+using projection::Result;
+using projection::Wanted;
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
@@ -20,23 +22,7 @@ using torch::autograd::variable_list;
 // docs/performance.md. A product of fewer rows spends too long on the weight alone.
 constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20, kFewestRows = 128;
 
-/// Which gradients are wanted.
-struct Wanted {
-  bool features = false, weight = false, bias = false;
-  bool any() const { return features || weight || bias; }
-};
-
-struct Inputs {
-  Tensor features, weight, bias, labels;
-  ProjectionLossOptions options;
-};
-
-/// The loss, and the gradients that were wanted.
-struct Result {
-  Tensor loss, features, weight, bias;
-};
-
-void check_inputs(const Inputs& in) {
+void check_inputs(const Inputs& in, const ProjectionLossOptions& options) {
   check(in.features.dim() == 2 && in.weight.dim() == 2 && in.features.size(1) == in.weight.size(1),
         "features are [rows, size], the weight is [vocabulary, size]");
   check(!in.bias.defined() || (in.bias.dim() == 1 && in.bias.size(0) == in.weight.size(0)),
@@ -44,7 +30,6 @@ void check_inputs(const Inputs& in) {
   check(in.labels.dim() == 1 && in.labels.size(0) == in.features.size(0) &&
             in.labels.scalar_type() == torch::kInt64,
         "there is one label a row, int64");
-  const ProjectionLossOptions& options = in.options;
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
     throw ConfigError("label smoothing is " + std::to_string(options.label_smoothing) +
                       ": give a number from 0 to 1");
@@ -63,9 +48,8 @@ void check_inputs(const Inputs& in) {
 }
 
 /// Rows of a chunk: as many as asked for or a little fewer, so that all chunks are about as large.
-std::int64_t chunk_rows(const Inputs& in) {
+std::int64_t chunk_rows(const Inputs& in, std::int64_t most) {
   const std::int64_t rows = in.features.size(0), vocabulary = in.weight.size(0);
-  std::int64_t most = in.options.chunk_rows;
   if (most == 0) {
     const auto row_bytes =
         static_cast<std::int64_t>(sizeof(float)) * std::max<std::int64_t>(vocabulary, 1);
@@ -86,118 +70,84 @@ torch::ScalarType product_type(const Inputs& in) {
   return type == torch::kHalf ? torch::kFloat32 : type;
 }
 
-/// Walks over the chunks.
+/// In ATen's words, for all devices and types.
 class Pass {
  public:
-  Pass(const Inputs& in, Wanted wanted)
-      : wanted_(wanted),
-        smoothing_(in.options.label_smoothing),
-        labels_(in.labels.contiguous()),
-        type_(product_type(in)),
+  Pass(const Inputs& in, Wanted wanted, torch::ScalarType type)
+      : in_(in),
+        wanted_(wanted),
+        type_(type),
         wide_(type_ == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32),
         features_(in.features.to(type_)),
         weight_(in.weight.to(type_)),
-        bias_(in.bias.defined() ? in.bias.to(wide_).contiguous() : Tensor()),
-        chunk_(chunk_rows(in)) {
-    by_hand_ = type_ == torch::kFloat32 && features_.is_cpu();
-    const std::int64_t rows = features_.size(0);
-    logits_ = torch::empty({chunk_, weight_.size(0)}, features_.options());
-    losses_ = torch::empty({rows}, features_.options().dtype(by_hand_ ? torch::kFloat64 : wide_));
-    const auto made = [&](const Tensor& like) {
-      return rows > 0 ? torch::empty(like.sizes(), like.options().dtype(wide_))
-                      : torch::zeros(like.sizes(), like.options().dtype(wide_));
-    };
+        bias_(in.bias.defined() ? in.bias.to(wide_) : Tensor()),
+        losses_(torch::empty({features_.size(0)}, features_.options().dtype(wide_))) {
     if (wanted_.features) d_features_ = torch::empty(features_.sizes(), features_.options());
-    if (wanted_.weight) d_weight_ = made(weight_);
-    if (wanted_.bias) d_bias_ = torch::zeros(bias_.sizes(), bias_.options());
+    if (wanted_.weight) d_weight_ = torch::zeros(weight_.sizes(), losses_.options());
+    if (wanted_.bias) d_bias_ = torch::zeros(bias_.sizes(), losses_.options());
   }
 
-  Result run(const Inputs& in) {
-    for (std::int64_t first = 0; first < features_.size(0); first += chunk_)
-      chunk(first, std::min(chunk_, features_.size(0) - first));
+  Result run() {
+    const std::int64_t rows = features_.size(0);
+    for (std::int64_t first = 0; first < rows; first += in_.chunk_rows)
+      chunk(first, std::min(in_.chunk_rows, rows - first));
     // Those of half precision stay single until a loss scale has reached them; autograd casts then.
     const auto like = [](const Tensor& made, const Tensor& input) {
       const bool stays = !made.defined() || input.scalar_type() == torch::kHalf;
       return stays ? made : made.to(input.scalar_type());
     };
-    return {losses_.sum().to(wide_), like(d_features_, in.features), like(d_weight_, in.weight),
-            like(d_bias_, in.bias)};
+    return {losses_.sum(), like(d_features_, in_.features), like(d_weight_, in_.weight),
+            like(d_bias_, in_.bias)};
   }
 
  private:
   void chunk(std::int64_t first, std::int64_t rows) {
     const Tensor features = features_.narrow(0, first, rows);
-    Tensor logits = logits_.narrow(0, 0, rows);
-    product_into(features, weight_.t(), logits);
-    logits = by_hand_ ? loss_by_hand(logits, first) : loss(logits, first);
-    if (wanted_.features) product_into(logits, weight_, d_features_.narrow(0, first, rows));
-    if (!wanted_.weight) return;
-    if (type_ != wide_)
-      first == 0 ? d_weight_.copy_(logits.t().mm(features))
-                 : d_weight_.add_(logits.t().mm(features));
-    else if (first == 0)
-      product_into(logits.t(), features, d_weight_);
-    else
-      add_product(logits.t(), features, d_weight_);
-  }
-
-  /// Writes the losses of a chunk; turns its logits into their gradient, in place.
-  Tensor loss_by_hand(const Tensor& logits, std::int64_t first) {
-    softmax::cross_entropy({.logits = logits.data_ptr<float>(),
-                            .rows = logits.size(0),
-                            .classes = logits.size(1),
-                            .bias = bias_.defined() ? bias_.const_data_ptr<float>() : nullptr,
-                            .labels = labels_.const_data_ptr<std::int64_t>() + first,
-                            .smoothing = smoothing_,
-                            .losses = losses_.data_ptr<double>() + first,
-                            .gradient = wanted_.any(),
-                            .bias_gradient = wanted_.bias ? d_bias_.data_ptr<float>() : nullptr});
-    return logits;
-  }
-
-  /// The same in ATen's words, for all devices and types.
-  Tensor loss(const Tensor& raw, std::int64_t first) {
-    Tensor logits = raw.to(wide_);
+    const Tensor labels = in_.labels.narrow(0, first, rows).unsqueeze(1);
+    Tensor logits = features.mm(weight_.t()).to(wide_);
     if (bias_.defined()) logits.add_(bias_);
-    const Tensor labels = labels_.narrow(0, first, raw.size(0)).unsqueeze(1);
     const Tensor log_sum = logits.logsumexp(1, /*keepdim=*/true);
-    Tensor losses = log_sum - (1 - smoothing_) * logits.gather(1, labels);
-    if (smoothing_ > 0) losses.sub_(logits.mean(1, /*keepdim=*/true), smoothing_);
-    losses_.narrow(0, first, raw.size(0)).copy_(losses.squeeze(1));
-    if (!wanted_.any()) return raw;
+    Tensor losses = log_sum - (1 - in_.smoothing) * logits.gather(1, labels);
+    if (in_.smoothing > 0) losses.sub_(logits.mean(1, /*keepdim=*/true), in_.smoothing);
+    losses_.narrow(0, first, rows).copy_(losses.squeeze(1));
+    if (!wanted_.any()) return;
     logits.sub_(log_sum).exp_();
-    if (smoothing_ > 0) logits.sub_(smoothing_ / static_cast<double>(logits.size(1)));
-    logits.scatter_add_(1, labels, torch::full_like(log_sum, smoothing_ - 1));
+    if (in_.smoothing > 0) logits.sub_(in_.smoothing / static_cast<double>(logits.size(1)));
+    logits.scatter_add_(1, labels, torch::full_like(log_sum, in_.smoothing - 1));
     if (wanted_.bias) d_bias_.add_(logits.sum(0));
-    return logits.to(type_);
+    logits = logits.to(type_);
+    if (wanted_.features) d_features_.narrow(0, first, rows).copy_(logits.mm(weight_));
+    if (wanted_.weight) d_weight_.add_(logits.t().mm(features));
   }
 
+  const Inputs& in_;
   const Wanted wanted_;
-  const double smoothing_;
-  const Tensor labels_;
   const torch::ScalarType type_, wide_;  // of the products, of the softmax
-  const Tensor features_, weight_, bias_;
-  const std::int64_t chunk_;
-  bool by_hand_ = false;
-  Tensor logits_, losses_, d_features_, d_weight_, d_bias_;
+  const Tensor features_, weight_, bias_, losses_;
+  Tensor d_features_, d_weight_, d_bias_;
 };
 
 Result compute(const Inputs& in, Wanted wanted) {
   const torch::NoGradGuard no_gradients;
-  const auto device = in.features.device().type();
-  Pass pass(in, wanted);
+  const torch::ScalarType type = product_type(in);
   // The types are chosen: autocast is not to choose again.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(
-      at::autocast::get_autocast_dispatch_key_from_device_type(device));
-  return pass.run(in);
+      at::autocast::get_autocast_dispatch_key_from_device_type(in.features.device().type()));
+  const auto is_float = [](const Tensor& tensor) {
+    return !tensor.defined() || tensor.scalar_type() == torch::kFloat32;
+  };
+  const bool floats =
+      type == torch::kFloat32 && is_float(in.features) && is_float(in.weight) && is_float(in.bias);
+  if (floats && in.features.is_cpu()) return projection::compute_floats(in, wanted);
+  return Pass(in, wanted, type).run();
 }
 
 struct ProjectionCrossEntropy : torch::autograd::Function<ProjectionCrossEntropy> {
-  static Tensor forward(AutogradContext* context, const Tensor& features, const Tensor& weight,
-                        const std::optional<Tensor>& bias, const Tensor& labels,
-                        const ProjectionLossOptions& options, Wanted wanted) {
-    const Result result =
-        compute({features, weight, bias.value_or(Tensor()), labels, options}, wanted);
+  /// The tensors of `in` again: autograd finds those that are arguments.
+  static Tensor forward(AutogradContext* context, const Tensor& /*features*/,
+                        const Tensor& /*weight*/, const std::optional<Tensor>& /*bias*/,
+                        const Inputs& in, Wanted wanted) {
+    const Result result = compute(in, wanted);
     context->save_for_backward({result.features, result.weight, result.bias});
     return result.loss;
   }
@@ -209,7 +159,7 @@ struct ProjectionCrossEntropy : torch::autograd::Function<ProjectionCrossEntropy
     if (!factor.is_cpu() || factor.item<double>() != 1)
       for (Tensor& gradient : gradients)
         if (gradient.defined()) gradient = gradient * factor.to(gradient.scalar_type());
-    gradients.resize(6);  // nothing for the labels and what is no tensor
+    gradients.resize(5);  // nothing for what is no tensor
     return gradients;
   }
 };
@@ -218,8 +168,9 @@ struct ProjectionCrossEntropy : torch::autograd::Function<ProjectionCrossEntropy
 
 Tensor projection_cross_entropy(const Tensor& features, const Tensor& weight, const Tensor& bias,
                                 const Tensor& labels, const ProjectionLossOptions& options) {
-  const Inputs in{features, weight, bias, labels, options};
-  check_inputs(in);
+  Inputs in{features, weight, bias, labels, options.label_smoothing};
+  check_inputs(in, options);
+  in.chunk_rows = chunk_rows(in, options.chunk_rows);
   const auto differentiable = [](const Tensor& tensor) {
     return tensor.defined() && tensor.requires_grad() && torch::GradMode::is_enabled();
   };
@@ -227,7 +178,7 @@ Tensor projection_cross_entropy(const Tensor& features, const Tensor& weight, co
   if (!wanted.any()) return compute(in, wanted).loss;
   // Autograd takes no undefined tensor for an input.
   const auto maybe_bias = bias.defined() ? std::optional<Tensor>(bias) : std::nullopt;
-  return ProjectionCrossEntropy::apply(features, weight, maybe_bias, labels, options, wanted);
+  return ProjectionCrossEntropy::apply(features, weight, maybe_bias, in, wanted);
 }
 
 }  // namespace lockstep

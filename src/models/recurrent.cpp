@@ -93,8 +93,7 @@ struct Layer : torch::autograd::Function<Layer> {
     const Tensor d_from_inputs = of_inputs(cell, d_flat), d_from_state = of_state(cell, d_flat);
     const auto needs = [ctx](std::size_t tensor) { return ctx->needs_input_grad(tensor); };
     variable_list result(7);
-    if (needs(0))
-      result[1] = product(d_from_inputs, weight_input).view({time, rows, flat.size(1)});
+    if (needs(0)) result[1] = product(d_from_inputs, weight_input).view({time, rows, flat.size(1)});
     if (needs(1)) result[2] = product(d_from_inputs.t(), flat);
     if (needs(2)) result[3] = product(d_from_state.t(), hidden.narrow(0, 0, time).flatten(0, 1));
     if (needs(3)) result[4] = d_flat.sum(0);
