@@ -15,6 +15,9 @@ namespace lockstep::products {
 #ifdef LOCKSTEP_WIDE
 namespace {
 
+// Numbers that are so far apart are in the way of each other in the first cache.
+constexpr std::int64_t kCollision = 1024;
+
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 namespace avx2 {

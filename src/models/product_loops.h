@@ -14,7 +14,7 @@ struct Matrix {
 };
 
 /// The longest inner side of a block: as much of some rows and of a panel stays in the first cache.
-constexpr std::int64_t kMostInner = 256;
+constexpr std::int64_t kMostInner = 512;
 
 /// into = left right, or into += left right. `left` is [rows, inner], `right` [inner, columns] as
 /// Loops::pack laid it out, `into` [rows, columns] with neighbouring columns side by side.

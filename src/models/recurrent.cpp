@@ -27,17 +27,21 @@ Tensor of_state(Cell cell, const Tensor& gates) {
   return cell == Cell::lstm ? gates : gates.narrow(1, block, 3 * block);
 }
 
-/// [time + 1, rows, hidden] that begins with `start`.
-Tensor room_for_steps(const Tensor& start, std::int64_t time) {
-  Tensor steps = at::empty({time + 1, start.size(0), start.size(1)}, start.options());
-  steps[0].copy_(start);
+/// [time + 1, rows, hidden] that begins with `start`, else with 0.
+Tensor room_for_steps(const std::optional<Tensor>& start, at::IntArrayRef sizes,
+                      const at::TensorOptions& options) {
+  Tensor steps = at::empty(sizes, options);
+  if (start)
+    steps[0].copy_(*start);
+  else
+    steps[0].zero_();
   return steps;
 }
 
 struct Layer : torch::autograd::Function<Layer> {
   static variable_list forward(AutogradContext* ctx, Cell cell, const Tensor& inputs,
                                const Tensor& weight_input, const Tensor& weight_hidden,
-                               const Tensor& bias, const Tensor& hidden_start,
+                               const Tensor& bias, const std::optional<Tensor>& hidden_start,
                                const std::optional<Tensor>& cell_start) {
     const at::AutoDispatchBelowADInplaceOrView plain;
     const std::int64_t time = inputs.size(0), rows = inputs.size(1);
@@ -45,18 +49,23 @@ struct Layer : torch::autograd::Function<Layer> {
     Tensor gates = bias.expand({time * rows, bias.size(0)}).clone();
     add_product(flat, weight_input.t(), of_inputs(cell, gates));
     gates = gates.view({time, rows, bias.size(0)});
-    const Tensor hidden = room_for_steps(hidden_start, time);
-    const Tensor cells = cell_start ? room_for_steps(*cell_start, time) : Tensor();
+    const auto room_from = [&](const std::optional<Tensor>& start) {
+      return room_for_steps(start, {time + 1, rows, weight_hidden.size(1)}, gates.options());
+    };
+    const Tensor hidden = room_from(hidden_start);
+    const Tensor cells = cell == Cell::lstm ? room_from(cell_start) : Tensor();
+    const std::int64_t first = hidden_start ? 0 : 1;  // with a state that is not 0
     const PackedMatrix recurring(weight_hidden.t());
     for (std::int64_t t = 0; t < time; ++t) {
       const Tensor now = gates[t];
-      recurring.add_product(hidden[t], of_state(cell, now));
+      if (t >= first) recurring.add_product(hidden[t], of_state(cell, now));
       if (cell == Cell::lstm)
         cells::lstm_step(now, cells[t], cells[t + 1], hidden[t + 1]);
       else
         cells::gru_step(now, hidden[t], hidden[t + 1]);
     }
     ctx->saved_data["cell"] = static_cast<std::int64_t>(cell);
+    ctx->saved_data["first"] = first;
     ctx->save_for_backward({flat, weight_input, weight_hidden, gates, hidden, cells});
     ctx->set_materialize_grads(false);
     variable_list steps = {hidden.narrow(0, 1, time)};
@@ -66,6 +75,7 @@ struct Layer : torch::autograd::Function<Layer> {
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const auto cell = static_cast<Cell>(ctx->saved_data["cell"].toInt());
+    const std::int64_t first = ctx->saved_data["first"].toInt();
     const variable_list saved = ctx->get_saved_variables();
     const Tensor &flat = saved[0], &weight_input = saved[1], &weight_hidden = saved[2];
     const Tensor &gates = saved[3], &hidden = saved[4], &cells = saved[5];
@@ -83,6 +93,7 @@ struct Layer : torch::autograd::Function<Layer> {
         cells::lstm_step_back(gates[t], cells[t], cells[t + 1], d_now, d_hidden, d_cell);
       else
         cells::gru_step_back(gates[t], hidden[t], d_now, d_hidden);
+      if (t < first) break;
       if (cell == Cell::gru)  // beside what goes to the state before past the gates
         recurring.add_product(of_state(cell, d_now), d_hidden);
       else
@@ -95,10 +106,12 @@ struct Layer : torch::autograd::Function<Layer> {
     variable_list result(7);
     if (needs(0)) result[1] = product(d_from_inputs, weight_input).view({time, rows, flat.size(1)});
     if (needs(1)) result[2] = product(d_from_inputs.t(), flat);
-    if (needs(2)) result[3] = product(d_from_state.t(), hidden.narrow(0, 0, time).flatten(0, 1));
+    if (needs(2))
+      result[3] = product(d_from_state.narrow(0, first * rows, (time - first) * rows).t(),
+                          hidden.narrow(0, first, time - first).flatten(0, 1));
     if (needs(3)) result[4] = d_flat.sum(0);
-    if (needs(4)) result[5] = d_hidden;
-    if (cells.defined() && needs(5)) result[6] = d_cell;
+    if (first == 0 && needs(4)) result[5] = d_hidden;
+    if (first == 0 && cells.defined() && needs(5)) result[6] = d_cell;
     return result;
   }
 };
@@ -145,12 +158,9 @@ CellState Recurrent::forward(const Tensor& inputs, const CellState& start) {
   const bool lower = at::autocast::is_autocast_enabled(device);
   const auto dtype = lower ? at::autocast::get_autocast_dtype(device) : weight_hidden.scalar_type();
   const auto cast = [dtype](const Tensor& tensor) { return tensor.to(dtype); };
-  const auto zeros = [&] {
-    return torch::zeros({inputs.size(1), weight_hidden.size(1)}, inputs.options().dtype(dtype));
-  };
-  const Tensor hidden = start.empty() ? zeros() : cast(start[0]);
-  std::optional<Tensor> memory;
-  if (cell == Cell::lstm) memory = start.empty() ? zeros() : cast(start[1]);
+  std::optional<Tensor> hidden, memory;
+  if (!start.empty()) hidden = cast(start[0]);
+  if (!start.empty() && cell == Cell::lstm) memory = cast(start[1]);
   const c10::impl::ExcludeDispatchKeyGuard all_cast(c10::autocast_dispatch_keyset);
   return Layer::apply(cell, cast(inputs), cast(weight_input), cast(weight_hidden), cast(bias),
                       hidden, memory);
