@@ -1,6 +1,8 @@
 #include <lockstep/error.h>
 #include <lockstep/seq2seq.h>
 
+#include "matrix_product.h"
+
 namespace lockstep {
 namespace {
 
@@ -26,7 +28,8 @@ class InEvaluation {
 
 class Writer : public TokenModel {
  public:
-  Writer(Seq2Seq& model, const Tensor& source, const Tensor& lengths) : model_(model) {
+  Writer(Seq2Seq& model, const Tensor& source, const Tensor& lengths)
+      : model_(model), output_(model.output_weight.detach().t()) {
     const torch::NoGradGuard no_gradients;
     const InEvaluation evaluation(model_);
     all_ = model_.encode(source, lengths);
@@ -42,7 +45,10 @@ class Writer : public TokenModel {
     const torch::NoGradGuard no_gradients;
     const InEvaluation evaluation(model_);
     model_.append(memory_, written_, tokens.to(source_of_.device()));
-    return model_.logits(written_.features).to(torch::kFloat32).log_softmax(-1);
+    const Tensor& bias = model_.output_bias;
+    const Tensor logits = bias.expand({rows(), bias.size(0)}).clone();
+    output_.add_product(written_.features.to(bias.scalar_type()), logits);
+    return logits.to(torch::kFloat32).log_softmax(-1);
   }
 
   void select(const Tensor& kept) override {
@@ -71,6 +77,7 @@ class Writer : public TokenModel {
 
  private:
   Seq2Seq& model_;
+  const PackedMatrix output_;     // laid out once for all tokens
   Seq2Seq::Memory all_, memory_;  // of each source, and of each row
   Tensor source_of_;              // int64 [rows]
   Seq2Seq::Written written_;
