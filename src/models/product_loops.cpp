@@ -40,16 +40,25 @@ constexpr std::int64_t kWidth = 16, kTileRows = 12;
 
 }  // namespace
 
-const Loops* loops() {
-  if (__builtin_cpu_supports("avx512f")) return &avx512::kLoops;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &avx2::kLoops;
-  return nullptr;
+std::vector<const Loops*> all_loops() {
+  std::vector<const Loops*> all;
+  if (__builtin_cpu_supports("avx512f")) all.push_back(&avx512::kLoops);
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) all.push_back(&avx2::kLoops);
+  return all;
 }
 
 #else
 
-const Loops* loops() { return nullptr; }
+std::vector<const Loops*> all_loops() { return {}; }
 
 #endif
+
+const Loops* loops() {
+  static const Loops* const first = [] {
+    const auto all = all_loops();
+    return all.empty() ? nullptr : all.front();
+  }();
+  return first;
+}
 
 }  // namespace lockstep::products

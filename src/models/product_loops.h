@@ -4,6 +4,7 @@
 // loops. See "Note: own products" in docs/notes.md.
 
 #include <cstdint>
+#include <vector>
 
 namespace lockstep::products {
 
@@ -35,7 +36,10 @@ struct Loops {
   void (*multiply)(const Block& block);
 };
 
-/// Those for this machine; null: there are none.
+/// Those that this machine can run, the widest first.
+std::vector<const Loops*> all_loops();
+
+/// The first of them; null: there are none.
 const Loops* loops();
 
 }  // namespace lockstep::products

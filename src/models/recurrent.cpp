@@ -27,17 +27,6 @@ Tensor of_state(Cell cell, const Tensor& gates) {
   return cell == Cell::lstm ? gates : gates.narrow(1, block, 3 * block);
 }
 
-/// [time + 1, rows, hidden] that begins with `start`, else with 0.
-Tensor room_for_steps(const std::optional<Tensor>& start, at::IntArrayRef sizes,
-                      const at::TensorOptions& options) {
-  Tensor steps = at::empty(sizes, options);
-  if (start)
-    steps[0].copy_(*start);
-  else
-    steps[0].zero_();
-  return steps;
-}
-
 struct Layer : torch::autograd::Function<Layer> {
   static variable_list forward(AutogradContext* ctx, Cell cell, const Tensor& inputs,
                                const Tensor& weight_input, const Tensor& weight_hidden,
@@ -50,7 +39,9 @@ struct Layer : torch::autograd::Function<Layer> {
     add_product(flat, weight_input.t(), of_inputs(cell, gates));
     gates = gates.view({time, rows, bias.size(0)});
     const auto room_from = [&](const std::optional<Tensor>& start) {
-      return room_for_steps(start, {time + 1, rows, weight_hidden.size(1)}, gates.options());
+      Tensor steps = at::empty({time + 1, rows, weight_hidden.size(1)}, gates.options());
+      start ? steps[0].copy_(*start) : steps[0].zero_();
+      return steps;
     };
     const Tensor hidden = room_from(hidden_start);
     const Tensor cells = cell == Cell::lstm ? room_from(cell_start) : Tensor();

@@ -108,6 +108,16 @@ TEST(MatrixProduct, GivesTheSameBitsOnAnyNumberOfThreads) {
   at::set_num_threads(threads);
 }
 
+TEST(MatrixProduct, ARowGivesTheSameBitsInAnyBatch) {
+  torch::manual_seed(8);
+  const Tensor left = torch::randn({29, 600}), matrix = torch::randn({600, 70});
+  const Tensor whole = lockstep::product(left, matrix);
+  for (const std::int64_t rows : {1, 5, 16})
+    for (std::int64_t first = 0; first + rows <= left.size(0); first += rows)
+      EXPECT_TRUE(torch::equal(lockstep::product(left.narrow(0, first, rows), matrix),
+                               whole.narrow(0, first, rows)));
+}
+
 TEST(MatrixProduct, TakesOtherTypes) {
   torch::manual_seed(5);
   for (const auto type : {torch::kFloat64, torch::kBFloat16}) {
