@@ -25,6 +25,7 @@ class Inner {
   std::int64_t blocks() const { return blocks_; }
   std::int64_t begin(std::int64_t block) const { return size_ * block / blocks_; }
   std::int64_t size(std::int64_t block) const { return begin(block + 1) - begin(block); }
+  std::int64_t largest() const { return (size_ + blocks_ - 1) / blocks_; }
 
  private:
   std::int64_t size_, blocks_;
@@ -85,7 +86,8 @@ void multiply(const Tensor& left, const Tensor& right, const Tensor& into, bool 
   }
   const Inner inner(right.size(0));
   at::parallel_for(0, panels_of(*loops, right.size(1)), kPanelGrain, [&](auto first, auto last) {
-    const Tensor room = at::empty({kBlockPanels * kMostInner * loops->panel}, at::kFloat);
+    const std::int64_t together = std::min<std::int64_t>(kBlockPanels, last - first);
+    const Tensor room = at::empty({together * inner.largest() * loops->panel}, right.options());
     multiply_panels(*loops, left, into, add, first, last,
                     [&](std::int64_t block, std::int64_t panel, std::int64_t count) {
                       const std::int64_t column = panel * loops->panel;
