@@ -14,7 +14,8 @@ using at::Tensor;
 using products::kMostInner;
 using products::Matrix;
 
-// Panels of a block: they stay in the second cache while all rows are multiplied with them.
+// Panels that all rows are multiplied with before the next ones: enough that it costs little to lay
+// rows out again for each block, 2 MiB at the most.
 constexpr std::int64_t kBlockPanels = 32;
 constexpr std::int64_t kPanelGrain = 8;  // panels that are worth a thread
 

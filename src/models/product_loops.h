@@ -14,7 +14,7 @@ struct Matrix {
   std::int64_t row_stride = 0, column_stride = 0;
 };
 
-/// The longest inner side of a block: as much of some rows and of a panel stays in the first cache.
+/// The longest inner side of a block: as much of the rows of a tile stays in the first cache.
 constexpr std::int64_t kMostInner = 512;
 
 /// into = left right, or into += left right. `left` is [rows, inner], `right` [inner, columns] as

@@ -110,6 +110,25 @@ TEST_P(RecurrentCell, StartsAtZeroWithoutAState) {
   expect_close(one.layer.forward(one.inputs), one.layer.forward(one.inputs, zeros), 0);
 }
 
+TEST_P(RecurrentCell, GradientsWithoutAStateAreThoseOfOneOfZeros) {
+  for (const auto type : {torch::kFloat64, torch::kFloat32})
+    for (const std::int64_t time : {std::int64_t{1}, kTime}) {
+      SCOPED_TRACE(testing::Message() << type << ", steps " << time);
+      Case one(GetParam(), type);
+      const Tensor inputs = one.inputs.narrow(0, 0, time),
+                   factors = one.factors[0].narrow(0, 0, time);
+      CellState zeros;
+      for (const Tensor& part : one.start) zeros.push_back(torch::zeros_like(part));
+      const auto gradients = [&](const CellState& steps) {
+        return torch::autograd::grad(
+            {(steps[0] * factors).sum()},
+            {one.inputs, one.layer.weight_input, one.layer.weight_hidden, one.layer.bias});
+      };
+      expect_close(gradients(one.layer.forward(inputs)), gradients(plain(one.layer, inputs, zeros)),
+                   type == torch::kFloat64 ? 1e-10 : 5e-5);
+    }
+}
+
 TEST_P(RecurrentCell, InputsWithoutGradientGiveTheSameGradientsOfTheWeights) {
   Case one(GetParam());
   const auto gradients = [&](const Tensor& inputs) {
