@@ -48,10 +48,18 @@ struct PinnedAllocator final : c10::Allocator {
   }
 };
 
+/// Whether a kernel allocates for a number that it was given, in another type: an accelerator's
+/// kernel gets numbers as arguments, and no memory for them.
+bool is_for_a_number(std::size_t bytes) {
+  constexpr std::size_t kWidest = 16;  // a complex number
+  return running->in_place && bytes <= kWidest;
+}
+
 struct CpuAllocator final : c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
-    return running ? allocate_on(running->device, bytes, c10::Device(c10::kCPU))
-                   : all_else->allocate(bytes);
+    return running && !is_for_a_number(bytes)
+               ? allocate_on(running->device, bytes, c10::Device(c10::kCPU))
+               : all_else->allocate(bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override {
     return all_else->raw_deleter() ? &release_raw : nullptr;

@@ -22,6 +22,12 @@ class VectorClock {
     return ++counts_[stream];
   }
 
+  /// Knows that the first `count` operators of `stream` are over.
+  void know(std::size_t stream, std::uint64_t count) {
+    if (counts_.size() <= stream) counts_.resize(stream + 1);
+    counts_[stream] = std::max(counts_[stream], count);
+  }
+
   /// Knows afterwards what either knew.
   void join(const VectorClock& other) {
     if (counts_.size() < other.counts_.size()) counts_.resize(other.counts_.size());

@@ -153,6 +153,7 @@ void run(const c10::OperatorHandle& handle, Stack* stack, CpuKernel kernel) {
   Launch launch;
   if (!op.is_view) {
     launch = Machine::instance().begin(arguments.device, op.name, arguments.uses());
+    launch.in_place = op.in_place;
     use_threads_of_forward(arguments.device);
   } else {
     launch.device = arguments.device;

@@ -53,6 +53,7 @@ struct Launch {
   std::uint64_t count = 0;
   const std::string* op = nullptr;
   std::size_t sender = 0;  ///< the stream that a copy comes from; `stream` if it is the only one
+  bool in_place = false;   ///< has no results of its own
 };
 
 struct Event {
@@ -174,6 +175,7 @@ class Machine {
   Transfer& add_transfer(const Launch& launch, Memory* pinned, std::size_t begin, std::size_t end);
   void settle();
   void throw_if_lost(int device);
+  void lose(Device& device);
   bool take_fault(Fault::Kind kind, int device, std::int64_t at);
   void check(const Launch& launch, const Use& use) const;
   void enter_result(const Launch& launch, Memory* block, std::size_t bytes);

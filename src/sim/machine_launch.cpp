@@ -13,7 +13,7 @@ Launch Machine::begin(int index, const std::string& op, std::span<const Use> use
   const c10::StreamId sender_id = sender < 0 ? 0 : current_stream(sender);
   const std::lock_guard lock(mutex_);
   Device& d = device(index);
-  if (take_fault(Fault::Kind::lost, index, d.usage.operators++)) d.lost = true;
+  if (take_fault(Fault::Kind::lost, index, d.usage.operators++)) lose(d);
   throw_if_lost(index);
   if (sender >= 0) throw_if_lost(sender);
 
@@ -35,6 +35,14 @@ Launch Machine::begin(int index, const std::string& op, std::span<const Use> use
                               {launch.stream, launch.count, use.memory->life, launch.op},
                               stream.clock);
   return launch;
+}
+
+/// Nothing runs there any more: what its streams were doing touches no memory from now on, and the
+/// host is told so at once. What they had waited for on other devices may still run.
+void Machine::lose(Device& device) {
+  device.lost = true;
+  for (const std::size_t stream : device.streams)
+    host_clock_.know(stream, streams_[stream].clock[stream]);
 }
 
 void Machine::end(const Launch& launch, const Cost& cost, bool wait) {

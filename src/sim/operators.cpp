@@ -48,6 +48,7 @@ Operator read_schema(const c10::OperatorHandle& op) {
   for (const c10::Argument& returned : schema.returns()) {
     const auto* alias = returned.alias_info();
     if (alias && !alias->isWrite()) result.is_view = true;
+    if (!alias || !alias->isWrite()) result.in_place = false;
     if (!has_tensors(returned.type())) result.host_waits = true;
   }
   if (is_one_of(result.name, {"aten::nonzero", "aten::masked_select", "aten::_unique",

@@ -13,6 +13,7 @@ struct Operator {
   std::vector<bool> writes;      ///< by argument
   std::vector<bool> may_mix;     ///< by argument: tensors of the CPU are welcome
   bool is_view = false;          ///< touches no bytes
+  bool in_place = true;          ///< what it returns are its arguments
   bool host_waits = false;       ///< returns a number, or a tensor whose size depends on the bytes
   int generator = -1;            ///< argument that is one; -1: none
   bool has_cpu_results = false;  ///< leaves integer results on the CPU, as on CUDA
