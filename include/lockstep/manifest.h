@@ -22,7 +22,7 @@ struct ManifestFile {
 
 struct Manifest {
   std::int64_t updates = 0;  ///< steps that were applied
-  double loss_scale = 1;     ///< of float16
+  double loss_scale = 0;     ///< of float16; 0: trained in another precision
   std::int64_t good_steps = 0;
   TrainingProgress progress = {};
   std::uint64_t seed = 0;

@@ -19,7 +19,7 @@ struct NamedTensor {
 struct State {
   std::int64_t steps = 0;    ///< taken, skipped ones included
   std::int64_t updates = 0;  ///< applied
-  double loss_scale = 1;     ///< of float16, and the good steps it has seen
+  double loss_scale = 0;     ///< of float16, and the good steps it has seen; 0: another precision
   std::int64_t good_steps = 0;
   std::vector<NamedTensor> parameters = {};  ///< the trainable ones
   std::vector<NamedTensor> slots = {};       ///< "fc.weight/exp_avg"

@@ -84,9 +84,11 @@ void seat(torch::Tensor& tensor, const torch::Tensor& flat, const Seat& where) {
 }
 
 bool is_seated(const torch::Tensor& tensor, const torch::Tensor& flat, const Seat& where) {
+  if (tensor.sizes() != where.sizes || tensor.scalar_type() != flat.scalar_type()) return false;
   if (where.numel == 0) return true;  // LibTorch gives it no address
   const auto* begin = static_cast<const std::byte*>(flat.const_data_ptr());
-  return tensor.const_data_ptr() == begin + where.offset * flat.element_size();
+  return tensor.strides() == where.strides &&
+         tensor.const_data_ptr() == begin + where.offset * flat.element_size();
 }
 
 std::vector<Bucket> buckets(const std::vector<Layout>& layouts, std::int64_t bytes) {

@@ -38,6 +38,16 @@ void prepare(const Device& device) {
                       " devices; ask for more with sim::configure() or LOCKSTEP_SIM.");
 }
 
+bool answers(const Device& device) try {
+  const c10::Device place = torch_device(device);
+  if (!place.is_cpu()) c10::impl::VirtualGuardImpl(place.type()).synchronizeDevice(place.index());
+  return true;
+} catch (const DeviceLost&) {
+  return false;
+} catch (const c10::AcceleratorError&) {
+  return false;
+}
+
 at::Generator make_generator(const Device& device) {
   if (device.kind == DeviceKind::cpu) return at::make_generator<at::CPUGeneratorImpl>();
   const c10::Device place = torch_device(device);

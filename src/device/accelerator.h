@@ -19,6 +19,9 @@ c10::Device torch_device(const Device& device);
 /// Makes `device` usable in this process. Throws ConfigError when it is not there.
 void prepare(const Device& device);
 
+/// Waits for all that `device` has to do. False when it is lost.
+bool answers(const Device& device);
+
 at::Generator make_generator(const Device& device);
 
 /// The stream that this thread enqueues to on `device`, and a new one beside it.

@@ -43,6 +43,11 @@ std::vector<SlotSpec> slot_specs(const Adagrad& adagrad) {
   return {{"sum", adagrad.initial_accumulator}};
 }
 
+/// Where a seat, and the gap after it, ends.
+std::int64_t end_of(const arena::Layout& layout, std::vector<arena::Seat>::const_iterator seat) {
+  return std::next(seat) == layout.seats.end() ? layout.size : std::next(seat)->offset;
+}
+
 /// What the functions below update, in place.
 struct Target {
   const torch::Tensor& p;
@@ -106,7 +111,10 @@ void update(const RmsProp& rms, const Target& t) {
 
 SliceUpdate::SliceUpdate(const arena::Layout& layout, arena::Slice range, torch::Tensor parameters,
                          torch::Tensor gradient, const Plan& plan)
-    : range_(range), parameters_(std::move(parameters)), gradient_(std::move(gradient)) {
+    : layout_(layout),
+      range_(range),
+      parameters_(std::move(parameters)),
+      gradient_(std::move(gradient)) {
   const torch::NoGradGuard no_grad;
   const auto allocate = [this] {
     return arena::allocate(parameters_.numel(), parameters_.scalar_type(), parameters_.device());
@@ -116,53 +124,84 @@ SliceUpdate::SliceUpdate(const arena::Layout& layout, arena::Slice range, torch:
     slots_.push_back({spec.name, allocate().fill_(spec.initial)});
   if (plan.averaged) average_ = allocate().copy_(parameters_);
   number_ = torch::zeros({}, parameters_.options().dtype(torch::kFloat32));
-  cut_blocks(layout, plan);
+  cut_blocks(plan);
 }
 
-void SliceUpdate::cut_blocks(const arena::Layout& layout, const Plan& plan) {
-  const auto end_of = [&](auto seat) {
-    return std::next(seat) == layout.seats.end() ? layout.size : std::next(seat)->offset;
-  };
+void SliceUpdate::cut_blocks(const Plan& plan) {
   const std::int64_t most = parameters_.is_cpu() ? kUpdateBlock : kAcceleratorBlock;
-  std::int64_t begin = range_.begin, longest = 0;
-  for (auto seat = layout.seat_after(range_.begin); begin < range_.end;) {
+  std::int64_t begin = range_.begin;
+  for (auto seat = layout_.seat_after(range_.begin); begin < range_.end;) {
     // A run of neighbours with the same terms.
     const Terms terms = terms_for(seat->name, plan.optimizer, plan.rules);
-    std::int64_t end = end_of(seat);
-    for (++seat; seat != layout.seats.end() && end < range_.end &&
+    std::int64_t end = end_of(layout_, seat);
+    for (++seat; seat != layout_.seats.end() && end < range_.end &&
                  terms_for(seat->name, plan.optimizer, plan.rules) == terms;
          ++seat)
-      end = end_of(seat);
+      end = end_of(layout_, seat);
     end = std::min(end, range_.end);
     for (std::int64_t n = 0; begin < end; begin += n) {
       n = std::min(most, end - begin);
-      longest = std::max(longest, n);
       const auto cut = [&](const torch::Tensor& flat) {
         return flat.defined() ? flat.narrow(0, begin - range_.begin, n) : flat;
       };
-      Block& block =
-          blocks_.emplace_back(Block{terms, cut(parameters_), cut(gradient_), cut(average_), {}});
+      Block& block = blocks_.emplace_back(
+          Block{terms, {begin, begin + n}, cut(parameters_), cut(gradient_), cut(average_), {}});
       for (const Slot& slot : slots_) block.slots.push_back(cut(slot.value));
     }
   }
   if (!std::holds_alternative<RmsProp>(plan.optimizer)) return;
-  for (torch::Tensor& scratch : scratch_) scratch = torch::empty({longest}, parameters_.options());
+  for (torch::Tensor& scratch : scratch_)
+    scratch = torch::empty({longest_block()}, parameters_.options());
 }
 
-void SliceUpdate::apply(const Optimizer& optimizer, const Moment& moment) {
+std::int64_t SliceUpdate::longest_block() const {
+  std::int64_t longest = 0;
+  for (const Block& block : blocks_) longest = std::max(longest, block.range.size());
+  return longest;
+}
+
+void SliceUpdate::apply(const Optimizer& optimizer, const Moment& moment,
+                        std::span<const char> reached) {
   const torch::NoGradGuard no_grad;
   number_.fill_(static_cast<double>(moment.updates + 1));
-  for (Block& block : blocks_) update_block(block, optimizer, moment);
+  for (Block& block : blocks_) update_block(block, optimizer, moment, reached);
 }
 
-void SliceUpdate::update_block(Block& block, const Optimizer& optimizer, const Moment& moment) {
+/// The parts of a block whose parameters have a gradient.
+std::vector<SliceUpdate::Block> SliceUpdate::reached_parts(const Block& block,
+                                                           std::span<const char> reached) const {
+  std::vector<Block> parts;
+  auto seat = layout_.seat_after(block.range.begin);
+  for (std::int64_t begin = block.range.begin, end = 0; begin < block.range.end; begin = end) {
+    end = std::min(end_of(layout_, seat), block.range.end);
+    const std::size_t entry = seat++->entry;
+    if (!reached[entry]) continue;
+    const auto cut = [&](const torch::Tensor& flat) {
+      return flat.narrow(0, begin - block.range.begin, end - begin);
+    };
+    Block& part = parts.emplace_back(
+        Block{block.terms, {begin, end}, cut(block.parameter), cut(block.gradient)});
+    for (const torch::Tensor& slot : block.slots) part.slots.push_back(cut(slot));
+  }
+  return parts;
+}
+
+void SliceUpdate::update_block(Block& block, const Optimizer& optimizer, const Moment& moment,
+                               std::span<const char> reached) {
   // Until the first update the caller may still have written the weights.
   if (block.average.defined() && moment.updates == 0) block.average.copy_(block.parameter);
   if (moment.clip_factor != 1) block.gradient.mul_(moment.clip_factor);
+  if (reached.empty())
+    optimize(block, optimizer);
+  else
+    for (const Block& part : reached_parts(block, reached)) optimize(part, optimizer);
+  if (block.average.defined()) block.average.lerp_(block.parameter, 1 - moment.average_keep);
+}
+
+void SliceUpdate::optimize(const Block& block, const Optimizer& optimizer) {
   std::array<torch::Tensor, 2> scratch;
-  if (scratch_[0].defined())
-    for (std::size_t i = 0; i < scratch.size(); ++i)
-      scratch[i] = scratch_[i].narrow(0, 0, block.parameter.numel());
+  for (std::size_t i = 0; i < scratch.size(); ++i)
+    if (scratch_[i].defined()) scratch[i] = scratch_[i].narrow(0, 0, block.range.size());
   const Target target{.p = block.parameter,
                       .g = block.gradient,
                       .slots = block.slots,
@@ -171,15 +210,19 @@ void SliceUpdate::update_block(Block& block, const Optimizer& optimizer, const M
                       .number = number_,
                       .scratch = scratch};
   std::visit([&](const auto& kind) { update(kind, target); }, optimizer);
-  if (block.average.defined()) block.average.lerp_(block.parameter, 1 - moment.average_keep);
+}
+
+void SliceUpdate::prepare_swap() {
+  if (!scratch_[0].defined()) scratch_[0] = torch::empty({longest_block()}, parameters_.options());
 }
 
 void SliceUpdate::swap_average() {
   const torch::NoGradGuard no_grad;
   for (Block& block : blocks_) {
-    const torch::Tensor parameter = block.parameter.clone();
+    const torch::Tensor room = scratch_[0].narrow(0, 0, block.range.size());
+    room.copy_(block.parameter);
     block.parameter.copy_(block.average);
-    block.average.copy_(parameter);
+    block.average.copy_(room);
   }
 }
 

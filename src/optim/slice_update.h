@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <array>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,15 +40,19 @@ struct Moment {
 /// allocates nothing on the device: an update that has begun does not run out of memory.
 class SliceUpdate {
  public:
-  /// `parameters` and `gradient` are the slice's part of their arenas. Slots start at their initial
-  /// values; the moving average, if wanted, at what the parameters are before the first update.
+  /// `layout` must live on. `parameters` and `gradient` are the slice's part of their arenas. Slots
+  /// start at their initial values; the moving average, if wanted, at what the parameters are
+  /// before the first update.
   SliceUpdate(const arena::Layout& layout, arena::Slice range, torch::Tensor parameters,
               torch::Tensor gradient, const Plan& plan);
 
-  void apply(const Optimizer& optimizer, const Moment& moment);
+  /// A parameter without a gradient, by `reached` (of the list that the layout was made from;
+  /// empty: all have one), is left alone, slots and weight decay included, as torch::optim does.
+  void apply(const Optimizer& optimizer, const Moment& moment, std::span<const char> reached = {});
 
-  /// Exchanges parameters and moving average.
+  /// Exchanges parameters and moving average. Allocates nothing: prepare_swap() did.
   void swap_average();
+  void prepare_swap();
 
   std::vector<Slot>& slots() { return slots_; }
   arena::Slice range() const { return range_; }
@@ -58,19 +63,25 @@ class SliceUpdate {
  private:
   struct Block {
     Terms terms;
-    torch::Tensor parameter, gradient, average;
-    std::vector<torch::Tensor> slots;
+    arena::Slice range;
+    torch::Tensor parameter, gradient, average = {};
+    std::vector<torch::Tensor> slots = {};
   };
 
-  void cut_blocks(const arena::Layout& layout, const Plan& plan);
-  void update_block(Block& block, const Optimizer& optimizer, const Moment& moment);
+  void cut_blocks(const Plan& plan);
+  void update_block(Block& block, const Optimizer& optimizer, const Moment& moment,
+                    std::span<const char> reached);
+  std::vector<Block> reached_parts(const Block& block, std::span<const char> reached) const;
+  void optimize(const Block& block, const Optimizer& optimizer);
+  std::int64_t longest_block() const;
 
+  const arena::Layout& layout_;
   const arena::Slice range_;
   torch::Tensor parameters_, gradient_, average_;
   torch::Tensor number_;  // of the update at work, from 1, where the fused kernels look for it
   std::vector<Slot> slots_;
   std::vector<Block> blocks_;
-  std::array<torch::Tensor, 2> scratch_;  // as long as the longest block, if an optimizer needs it
+  std::array<torch::Tensor, 2> scratch_;  // as long as the longest block, where it is needed
 };
 
 }  // namespace lockstep::optim

@@ -18,6 +18,7 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
   outcome.weight = collective_->sum(tower.index, {&tower.weight_terms, 1});
   outcome.loss = collective_->sum(tower.index, {&tower.loss_terms, 1}) / outcome.weight;
   if (!std::isfinite(outcome.loss)) return outcome;  // weightless, or not finite and to be skipped
+  if (tower.index == 0) average_buffers();
   collective_->reduce(tower.index, tower.gradients.sums(), outcome.weight * loss_scale_.value(),
                       tower.slices);
   outcome.norm = std::sqrt(collective_->sum(tower.index, tower.square_terms));
@@ -29,7 +30,8 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
   const optim::Moment moment{.updates = updates_,
                              .clip_factor = outcome.clipped ? limit / outcome.norm : 1,
                              .average_keep = average_keep()};
-  for (optim::SliceUpdate& slice : tower.updates) slice.apply(options_.optimizer, moment);
+  const std::vector<char> reached = reached_parameters();
+  for (optim::SliceUpdate& slice : tower.updates) slice.apply(options_.optimizer, moment, reached);
   collective_->gather(tower.index);
   outcome.applied = true;
   return outcome;
@@ -65,11 +67,7 @@ void Engine::enter(Tower& tower, Stage stage) {
 }
 
 StepReport Engine::step(const ShardWork& work) {
-  for (;;) try {
-      return attempt(work);
-    } catch (const TowerError& error) {
-      if (!go_on_without(error)) throw;
-    }
+  return surviving(strategy::name_of(Stage::input), [&] { return attempt(work); });
 }
 
 StepReport Engine::attempt(const ShardWork& work) {
@@ -85,73 +83,80 @@ StepReport Engine::attempt(const ShardWork& work) {
     loss_scale_.update(outcome.overflow);
   StepReport result = report(outcome);
   ++steps_;
-  if (options_.balance == Balance::automatic) balance();
+  if (balances_) balance();
   return result;
 }
 
-/// After an applied step the model's buffers become the mean over shards, else what they were.
+/// Prepares the buffers that will go with the updated weights. By the first tower, when the others
+/// have computed their shards and cannot have begun to update.
+void Engine::average_buffers() {
+  std::vector<std::vector<torch::Tensor>> by_shard;
+  for (const Tower& tower : towers_)
+    by_shard.insert(by_shard.end(), tower.buffers.begin(), tower.buffers.end());
+  replicas_->average_buffers(by_shard);
+}
+
+/// After an applied step the buffers follow the weights, else they are what they were.
 void Engine::settle_buffers(bool applied) try {
   if (!applied) return replicas_->restore_buffers();
-  std::vector<std::vector<torch::Tensor>> buffers;
-  for (Tower& tower : towers_)
-    std::move(tower.buffers.begin(), tower.buffers.end(), std::back_inserter(buffers));
-  torn_ = true;  // until they follow the weights
-  replicas_->set_buffers(buffers);
+  torn_ = true;  // until they follow
+  replicas_->commit_buffers();
   torn_ = false;
 } catch (const DeviceLost& lost) {
   throw TowerError(lost.device, steps_, -1, strategy::name_of(Stage::update),
                    std::current_exception());
 }
 
+/// By parameter, whether any shard has a gradient for it; empty when all parameters have one. After
+/// all towers have brought their gradients.
+std::vector<char> Engine::reached_parameters() const {
+  std::vector<char> reached(seats_.size());
+  for (const Tower& tower : towers_)
+    for (const collective::ShardSum& sum : tower.gradients.sums())
+      for (std::size_t i = 0; i < reached.size(); ++i)
+        if (sum.gradients[i].defined()) reached[i] = 1;
+  if (std::ranges::find(reached, 0) == reached.end()) reached.clear();
+  return reached;
+}
+
 StepReport Engine::compute(const ShardWork& work) {
-  run_towers([&](Tower& tower) {
-    tower.exchanges = false;
-    run_shards(tower, work);
+  return surviving(strategy::name_of(Stage::input), [&] {
+    run_towers([&](Tower& tower) {
+      tower.exchanges = false;
+      run_shards(tower, work);
+    });
+    replicas_->restore_buffers();
+    Mean loss;
+    for (const Tower& tower : towers_) loss += tower.loss();
+    return report({.loss = loss.value(), .weight = loss.weight});
   });
-  replicas_->restore_buffers();
-  Mean loss;
-  for (const Tower& tower : towers_) loss += tower.loss();
-  return report({.loss = loss.value(), .weight = loss.weight});
 }
 
 void Engine::require_whole() const {
-  check(!torn_, "a tower failed while applying a step: the weights are lost, make the towers anew");
+  check(!torn_,
+        "the weights were lost in an earlier failure: load a state, or make the towers anew");
 }
 
-/// Runs `job` on all towers. When one fails the others are freed, what the step has left is cleared
-/// away, and the first error comes out as a TowerError.
+/// Runs one step's `job` on all towers. When one fails, what the step has left is cleared away, and
+/// the first error comes out as a TowerError.
 void Engine::run_towers(const std::function<void(Tower&)>& job) {
   check(!averaged_, "no step inside with_averaged_weights");
   require_whole();
-  try {
-    replicas_->adopt();
-  } catch (const DeviceLost& lost) {
-    throw TowerError(lost.device, steps_, -1, strategy::name_of(Stage::input),
-                     std::current_exception());
-  }
+  replicas_->adopt();
+  if (!collective_) collective_ = make_collective();
   device::begin_step(options_.devices.front().kind, steps_);
-  collective_->reset();
   for (const Tower& tower : towers_)  // should the caller have run a backward of its own
     strategy::drop_gradients((*replicas_)[tower.place].tensors.trainable);
-  std::atomic<Tower*> failed = nullptr;
-  pool_->run([&](int place) {
-    if (!tower_at(place)) return;
-    Tower& tower = *tower_at(place);
-    try {
-      tower.begin_step(collective_->waited(tower.index));
-      job(tower);
-      tower.clock.stop(collective_->waited(tower.index));
-    } catch (const collective::Aborted&) {
-    } catch (...) {
-      keep_first(failed, tower);
-      collective_->abort();
-    }
+  Tower* const failed = first_to_fail([&](Tower& tower) {
+    tower.begin_step(collective_->waited(tower.index));
+    job(tower);
+    tower.clock.stop(collective_->waited(tower.index));
   });
   if (!failed) return;
-  const Stage stage = failed.load()->clock.stage();
-  torn_ = stage == Stage::update;
+  const Stage stage = failed->clock.stage();
+  torn_ = stage == Stage::update || replicas_->weights_written();
   try {
-    replicas_->restore_buffers();
+    replicas_->recover();
   } catch (...) {  // the error that counts is the tower's
   }
   for (Tower& each : towers_) {
@@ -159,6 +164,23 @@ void Engine::run_towers(const std::function<void(Tower&)>& job) {
     strategy::drop_gradients((*replicas_)[each.place].tensors.trainable);
   }
   fail(*failed, strategy::name_of(stage));
+}
+
+/// Runs `job` on all towers; the first that fails frees the others. Null when none does.
+Engine::Tower* Engine::first_to_fail(const std::function<void(Tower&)>& job) {
+  collective_->reset();
+  std::atomic<Tower*> failed = nullptr;
+  pool_->run([&](int place) {
+    if (!tower_at(place)) return;
+    try {
+      job(*tower_at(place));
+    } catch (const collective::Aborted&) {
+    } catch (...) {
+      keep_first(failed, *tower_at(place));
+      collective_->abort();
+    }
+  });
+  return failed;
 }
 
 /// Notes the exception at work as `tower`'s, unless another tower was first.

@@ -49,7 +49,7 @@ class Engine {
   StepReport compute(const ShardWork& work);
   void run_tasks(const std::function<Task()>& next);
   void with_averaged_weights(const std::function<void()>& evaluation);
-  State state() const;
+  State state();
   void load(const State& state);
 
   const MirroredOptions& options() const { return options_; }
@@ -73,11 +73,15 @@ class Engine {
 
   // The step.
   StepReport attempt(const ShardWork& work);
+  void average_buffers();
   void settle_buffers(bool applied);
+  std::vector<char> reached_parameters() const;
   Outcome train(Tower& tower, const ShardWork& work);
   bool acceptable(Tower& tower, Outcome& outcome);
   double average_keep() const;
   void run_towers(const std::function<void(Tower&)>& job);
+  Tower* first_to_fail(const std::function<void(Tower&)>& job);
+  void swap_averages();
   void require_whole() const;
   static void keep_first(std::atomic<Tower*>& failed, Tower& tower);
   [[noreturn]] void fail(Tower& tower, const std::string& stage);
@@ -87,6 +91,7 @@ class Engine {
   void load_shards(Tower& tower, const ShardWork& work, Staging& staging);
   void run_shards(Tower& tower, const ShardWork& work);
   void run_shard(Tower& tower, const ShardWork& work, const Staging::Shard& shard);
+  void compute_gradients(Tower& tower, const ShardWork& work);
   Loss forward(Tower& tower, const ShardWork& work);
   void read_losses(Tower& tower);
   void gradient_ready(int place, std::size_t parameter);
@@ -108,11 +113,28 @@ class Engine {
   std::vector<torch::Tensor> put_together(const PartOf& part) const;
   void take_apart(const std::vector<torch::Tensor>& flats, const PartOf& part);
   std::vector<NamedTensor> named(const PartOf& part, const std::string& suffix) const;
+  State copy_of_state();
 
   // Devices.
+  /// Calls `work`, and again without a device that failed meanwhile, where the options say so; else
+  /// throws a TowerError that names the device.
+  template <class Work>
+  auto surviving(const char* stage, const Work& work) {
+    for (;;) try {
+        return work();
+      } catch (const TowerError& error) {
+        if (!go_on_without(error)) throw;
+      } catch (const DeviceLost& lost) {
+        const TowerError error(lost.device, steps_, -1, stage, std::current_exception());
+        if (!go_on_without(error)) throw error;
+      }
+  }
   bool go_on_without(const TowerError& error);
+  bool retire(const std::set<std::string>& gone);
+  void take_over(const std::vector<std::vector<torch::Tensor>>& parts);
   void mirror_slots(Tower& tower);
   void balance();
+  void move_shards(const Ranges& ranges);
 
   // Reports.
   StepReport report(const Outcome& outcome);
@@ -132,7 +154,7 @@ class Engine {
   device::TensorNames names_;                         // of parameters, for reports of placement
 
   // Between calls the caller's, inside one each tower its own.
-  std::unique_ptr<collective::Collective> collective_;
+  std::unique_ptr<collective::Collective> collective_;  // null: to be planned anew
   std::vector<Tower> towers_;
   std::vector<Tower*> tower_at_;  // by place; null where the device is gone
 
@@ -142,7 +164,8 @@ class Engine {
   optim::LossScale loss_scale_;
   std::map<int, Seconds> shard_times_;      // by place: what a shard takes there
   bool averaged_ = false;                   // inside with_averaged_weights
-  bool torn_ = false;                       // a tower failed while applying: the weights are lost
+  bool balances_ = false;                   // shards move to where they are computed faster
+  bool torn_ = false;                       // the weights are lost, until a state is loaded
   std::set<std::string> noted_;             // parameters without gradient, fallbacks
   std::vector<std::string> pending_notes_;  // to be said with the next report
 };

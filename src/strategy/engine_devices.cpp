@@ -26,28 +26,49 @@ bool is_device_failure(const std::exception_ptr& cause) {
 
 }  // namespace
 
-/// Takes the device that failed out of the towers: the others share its shards, and its slices with
-/// the slots that were copied to the host. False when the step cannot be replayed.
+/// Takes a device that failed out of the towers, and with it those that do not answer any more: the
+/// others share its shards, and its slices with the slots that were copied to the host. False when
+/// the step cannot be replayed.
 bool Engine::go_on_without(const TowerError& error) {
-  if (options_.on_device_failure != OnDeviceFailure::replay || torn_ || towers_.size() < 2 ||
+  if (options_.on_device_failure != OnDeviceFailure::replay || torn_ || averaged_ ||
       !is_device_failure(error.cause))
     return false;
-  std::vector<std::vector<torch::Tensor>> parts;  // by slot, or the average
+  std::vector<std::vector<torch::Tensor>> parts;  // by slot, and the average
   for (std::size_t k = 0; k < towers_.front().mirror.front().size(); ++k)
     parts.push_back(put_together(
         [k](const Tower& tower, std::size_t bucket) { return tower.mirror[bucket][k]; }));
-  std::vector<int> places;
-  int failed = -1;
-  for (const Tower& tower : towers_)
-    if (tower.device.name() == error.device)
-      failed = tower.place;
-    else
-      places.push_back(tower.place);
-  if (failed < 0) return false;
-  torn_ = true;         // until the others have taken over
-  collective_.reset();  // and its memory
-  replicas_->retire(failed);
-  make_towers(places);
+  std::set<std::string> gone = {error.device};
+  for (;;) {
+    if (!retire(gone)) return false;
+    torn_ = true;  // until the others have taken over
+    try {
+      take_over(parts);
+      break;
+    } catch (const DeviceLost& lost) {  // one more
+      gone = {lost.device};
+    }
+  }
+  torn_ = false;
+  pending_notes_.push_back(std::string(error.what()) + ". The other devices go on without it.");
+  return true;
+}
+
+/// Retires the replicas of devices that are gone, or do not answer. False, and nothing is changed,
+/// when that would leave none, or lose what the caller wrote to the model.
+bool Engine::retire(const std::set<std::string>& gone) {
+  std::vector<int> lost;
+  for (const int place : replicas_->places())
+    if (gone.contains(pool_->device(place).name()) || !device::answers(pool_->device(place)))
+      lost.push_back(place);
+  if (lost.empty() || lost.size() == replicas_->places().size()) return false;
+  if (lost.front() == replicas_->first() && replicas_->ahead()) return false;
+  for (const int place : lost) replicas_->retire(place);
+  return true;
+}
+
+/// Makes the towers of the places that are left, with the slots and averages in `parts`.
+void Engine::take_over(const std::vector<std::vector<torch::Tensor>>& parts) {
+  make_towers(replicas_->places());
   for (std::size_t k = 0; k < parts.size(); ++k)
     take_apart(parts[k], [k](const Tower& tower, std::size_t bucket) {
       const optim::SliceUpdate& slice = tower.updates[bucket];
@@ -56,9 +77,6 @@ bool Engine::go_on_without(const TowerError& error) {
   pool_->run([&](int place) {
     if (tower_at(place)) mirror_slots(*tower_at(place));
   });
-  torn_ = false;
-  pending_notes_.push_back(std::string(error.what()) + ". The other devices go on without it.");
-  return true;
 }
 
 /// Copies a tower's slots and moving averages to the host.
@@ -114,7 +132,26 @@ void Engine::balance() {
     first += counts[i];
     then = std::max(then, cost[i] * counts[i]);
   }
-  if (then < kWorthwhile * now) assign(ranges);
+  if (then < kWorthwhile * now) move_shards(ranges);
+}
+
+/// The step is over: what fails here must not make it look as if it had failed.
+void Engine::move_shards(const Ranges& ranges) {
+  Ranges before;
+  for (const Tower& tower : towers_) before.push_back(tower.shards);
+  try {
+    assign(ranges);
+  } catch (const std::exception& error) {
+    balances_ = false;
+    pending_notes_.push_back(
+        "shards stay where they are, for the exchange could not be planned "
+        "anew: " +
+        std::string(error.what()));
+    try {
+      assign(before);
+    } catch (const std::exception&) {  // the next step plans it, or says why it cannot
+    }
+  }
 }
 
 }  // namespace lockstep::detail

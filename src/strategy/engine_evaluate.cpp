@@ -33,8 +33,7 @@ class EvaluationMode {
 
 void Engine::run_tasks(const std::function<Task()>& next) {
   require_whole();
-  replicas_->adopt();
-  replicas_->restore_buffers();
+  surviving("evaluate", [this] { replicas_->adopt(); });
   strategy::TaskQueue queue(2 * towers_.size());
   std::atomic<Tower*> failed = nullptr;
   const std::function<void(int)> work = [&](int place) {
@@ -47,10 +46,12 @@ void Engine::run_tasks(const std::function<Task()>& next) {
       const device::DeviceScope scope(device_of(place));
       const device::AutocastScope autocast(device_of(place).type(), options_.precision);
       while (const auto task = queue.pop()) {
+        replicas_->begin_shard(place);
         tower.generator.set_current_seed(
             device::stream_seed(options_.seed, device::kEvaluateStream, task->number));
         const device::RandomScope random(tower.generator);
         task->run(place);
+        replicas_->check_shard(place);
       }
     } catch (...) {
       keep_first(failed, tower);
@@ -70,10 +71,10 @@ void Engine::run_tasks(const std::function<Task()>& next) {
     queue.cancel();
   }
   pool_->finish();
+  torn_ = replicas_->weights_written();
   try {
-    replicas_->restore_buffers();  // should a metric have written to them
-  } catch (const DeviceLost&) {
-    if (!failed) throw;
+    replicas_->recover();        // should a metric have written to buffers
+  } catch (const DeviceLost&) {  // the next step meets it
   }
   if (unreadable) std::rethrow_exception(unreadable);
   if (failed) fail(*failed, "evaluate");
@@ -84,32 +85,36 @@ void Engine::with_averaged_weights(const std::function<void()>& evaluation) {
     throw ConfigError("there are no averaged weights; set moving_average in MirroredOptions.");
   check(!averaged_, "with_averaged_weights does not nest");
   require_whole();
-  replicas_->adopt();
-  const auto swap = [this] {
-    averaged_ = !averaged_;
-    if (updates_ == 0) return;  // the average starts from the weights
-    collective_->reset();
-    torn_ = true;  // until all have swapped
-    pool_->run([this](int place) {
-      if (!tower_at(place)) return;
-      try {
-        for (auto& slice : tower_at(place)->updates) slice.swap_average();
-        collective_->gather(tower_at(place)->index);
-      } catch (...) {
-        collective_->abort();
-        throw;
-      }
-    });
-    torn_ = false;
-  };
-  swap();
+  surviving("evaluate", [this] {
+    replicas_->adopt();
+    swap_averages();
+  });
   try {
     evaluation();
   } catch (...) {
-    swap();
+    swap_averages();
     throw;
   }
-  swap();
+  swap_averages();
+}
+
+/// Exchanges weights and averages, on all towers or on none.
+void Engine::swap_averages() {
+  if (updates_ > 0) {  // before, the average is the weights
+    if (!collective_) collective_ = make_collective();
+    Tower* failed = first_to_fail([](Tower& tower) {
+      for (optim::SliceUpdate& slice : tower.updates) slice.prepare_swap();
+    });
+    if (failed) fail(*failed, "evaluate");
+    torn_ = true;  // until all have swapped
+    failed = first_to_fail([this](Tower& tower) {
+      for (optim::SliceUpdate& slice : tower.updates) slice.swap_average();
+      collective_->gather(tower.index);
+    });
+    if (failed) fail(*failed, "evaluate");
+    torn_ = false;
+  }
+  averaged_ = !averaged_;
 }
 
 }  // namespace lockstep::detail

@@ -1,6 +1,7 @@
-#include <utility>
-
 #include <lockstep/placement.h>
+
+#include <algorithm>
+#include <utility>
 
 #include "device/accelerator.h"
 #include "strategy/engine.h"
@@ -43,16 +44,11 @@ TowerReport Engine::report_of(const Tower& tower) const {
 /// What is worth saying and was not said before.
 std::vector<std::string> Engine::notes() {
   std::vector<std::string> result = std::exchange(pending_notes_, {});
-  const auto& trainable = (*replicas_)[0].tensors.trainable;
-  bool any = false;
-  std::vector<bool> reached(trainable.size());
-  for (const Tower& tower : towers_)
-    for (const collective::ShardSum& sum : tower.gradients.sums())
-      for (std::size_t i = 0; i < reached.size(); ++i)
-        if (sum.gradients[i].defined()) any = reached[i] = true;
+  const std::vector<char> reached = reached_parameters();
+  const bool any = std::ranges::find(reached, 1) != reached.end();
   for (std::size_t i = 0; any && i < reached.size(); ++i)
-    if (!reached[i] && noted_.insert(trainable[i].name).second)
-      result.push_back("parameter '" + trainable[i].name + "' got no gradient: it counts as zero.");
+    if (!reached[i] && noted_.insert(seats_[i]->name).second)
+      result.push_back("parameter '" + seats_[i]->name + "' got no gradient: it is left as it is.");
   for (const Fallback& fallback : fallbacks())
     if (noted_.insert(fallback.op + " for " + fallback.device).second)
       result.push_back(fallback.op + " runs on the CPU for " + fallback.device + ": " +

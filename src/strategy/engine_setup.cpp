@@ -74,7 +74,8 @@ Engine::Engine(MirroredOptions options, const Factory& replica,
       make_test_collective_(make_collective),
       pool_(std::make_unique<device::TowerPool>(options_.devices)),
       loss_scale_(options_.precision == Precision::float16 ? options_.loss_scaling
-                                                           : LossScaling{.initial = 1}) {
+                                                           : LossScaling{.initial = 1}),
+      balances_(options_.balance == Balance::automatic) {
   std::shared_ptr<torch::nn::Module> sample;
   auto modules = make_replicas(replica, sample);
   replicas_ =
@@ -158,6 +159,7 @@ strategy::TreeSum Engine::tree_sum(int index, strategy::ShardRange range) const 
 
 /// Makes towers at `places`, with fresh slots.
 void Engine::make_towers(const std::vector<int>& places) {
+  collective_.reset();  // and its memory
   towers_.clear();
   towers_.reserve(places.size());
   tower_at_.assign(static_cast<std::size_t>(pool_->size()), nullptr);
@@ -196,14 +198,12 @@ void Engine::make_slices(Tower& tower, int towers) {
 
 /// Gives every tower the shards of its range, in order.
 void Engine::assign(const Ranges& ranges) {
-  torn_ = true;         // until the exchange is planned anew
   collective_.reset();  // and its memory
   for (Tower& tower : towers_) {
     tower.shards = ranges[static_cast<std::size_t>(tower.index)];
     tower.gradients = tree_sum(tower.index, tower.shards);
   }
   collective_ = make_collective();
-  torn_ = false;
 }
 
 std::unique_ptr<collective::Collective> Engine::make_collective() const {

@@ -87,6 +87,14 @@ void Engine::run_shard(Tower& tower, const ShardWork& work, const Staging::Shard
   replicas_->begin_shard(tower.place);
   ++tower.computed;
   tower.rows += std::max<std::int64_t>(shard.rows, 0);
+  compute_gradients(tower, work);
+  replicas_->check_shard(tower.place);
+  tower.gradients.finish(tower.shard);
+  tower.buffers.push_back(replicas_->copy_buffers(tower.place));
+}
+
+/// Forward and backward of a shard. Nothing of its graph is left afterwards.
+void Engine::compute_gradients(Tower& tower, const ShardWork& work) {
   tower.generator.set_current_seed(device::stream_seed(options_.seed, steps_, tower.shard));
   const device::RandomScope random(tower.generator);
   const device::DeviceScope scope(device_of(tower.place));
@@ -103,15 +111,12 @@ void Engine::run_shard(Tower& tower, const ShardWork& work, const Staging::Shard
   enter(tower, Stage::backward);
   if (loss.sum.requires_grad())
     (loss_scale_.value() == 1 ? loss.sum : loss.sum * loss_scale_.value()).backward();
-  if (options_.clip.per_shard_norm > 0 && loss.weight > 0) {
-    strategy::clip_to_norm(tower.taken, loss.weight * loss_scale_.value(),
-                           options_.clip.per_shard_norm);
-    for (std::size_t parameter = 0; parameter < tower.taken.size(); ++parameter)
-      if (tower.taken[parameter].defined())
-        add_gradient(tower, parameter, std::move(tower.taken[parameter]));
-  }
-  tower.gradients.finish(tower.shard);
-  tower.buffers.push_back(replicas_->end_shard(tower.place));
+  if (options_.clip.per_shard_norm == 0 || loss.weight == 0) return;
+  strategy::clip_to_norm(tower.taken, loss.weight * loss_scale_.value(),
+                         options_.clip.per_shard_norm);
+  for (std::size_t parameter = 0; parameter < tower.taken.size(); ++parameter)
+    if (tower.taken[parameter].defined())
+      add_gradient(tower, parameter, std::move(tower.taken[parameter]));
 }
 
 Loss Engine::forward(Tower& tower, const ShardWork& work) {
@@ -138,10 +143,15 @@ void Engine::read_losses(Tower& tower) {
 void Engine::gradient_ready(int place, std::size_t parameter) {
   Tower* tower = tower_at(place);
   if (!tower || tower->shard < 0) return;  // a backward of the caller's own
+  if (tower->clock.stage() != Stage::backward)
+    throw ConfigError("the loss function called backward(), and parameter '" +
+                      seats_[parameter]->name +
+                      "' got a gradient; return the loss, all of its parts added up, and leave "
+                      "backward() to Lockstep.");
   if (std::exchange(tower->accumulated[parameter], char{1}))
     throw ConfigError("parameter '" + seats_[parameter]->name +
-                      "' got two gradients in one shard; call backward once, and leave it to "
-                      "Lockstep.");
+                      "' got two gradients in one shard: a function of the model runs a backward "
+                      "of its own on it; use torch::autograd::grad there.");
   torch::Tensor& tensor = (*replicas_)[place].tensors.trainable[parameter].tensor;
   torch::Tensor gradient = strategy::take_gradient(tensor, *seats_[parameter]);
   if (options_.clip.per_shard_norm > 0)

@@ -88,14 +88,18 @@ std::vector<NamedTensor> Engine::named(const PartOf& part, const std::string& su
   return result;
 }
 
-State Engine::state() const {
+State Engine::state() {
   require_whole();
+  return surviving("state", [this] { return copy_of_state(); });
+}
+
+State Engine::copy_of_state() {
   replicas_->adopt();
   const torch::NoGradGuard no_grad;
   const strategy::Replica& shown = (*replicas_)[replicas_->first()];
   State state{.steps = steps_,
               .updates = updates_,
-              .loss_scale = loss_scale_.value(),
+              .loss_scale = options_.precision == Precision::float16 ? loss_scale_.value() : 0,
               .good_steps = loss_scale_.state().good_steps};
   const auto copy = [](const torch::Tensor& tensor) {
     return tensor.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
@@ -113,6 +117,7 @@ State Engine::state() const {
   if (options_.moving_average)
     state.averages = named(
         [](const Tower& tower, std::size_t bucket) { return tower.updates[bucket].average(); }, "");
+  if (averaged_ && updates_ > 0) std::swap(state.parameters, state.averages);
   state.gradients = named(
       [](const Tower& tower, std::size_t bucket) { return tower.updates[bucket].gradient(); }, "");
   for (const arena::Entry& entry : shown.tensors.buffers)
@@ -148,8 +153,12 @@ void Engine::load(const State& state) {
   for (const arena::Entry& entry : shown.tensors.frozen)
     frozen.push_back(
         frozen_values.at(entry.name, entry.tensor.sizes(), entry.tensor.scalar_type()));
-  if (options_.precision == Precision::float16)
+  if (options_.precision == Precision::float16 && state.loss_scale > 0)
     loss_scale_.restore({state.loss_scale, state.good_steps});
+  else if (options_.precision == Precision::float16)  // trained in another precision
+    loss_scale_ = optim::LossScale(options_.loss_scaling);
+  if (torn_ && !collective_) make_towers(replicas_->places());  // those left could not take over
+  replicas_->recover();
   replicas_->adopt();  // what the caller did before does not count any more
 
   for (std::size_t i = 0; i < layouts.size(); ++i)

@@ -10,6 +10,16 @@
 namespace lockstep::strategy {
 namespace {
 
+constexpr const char* kWritten =
+    "' was written while a shard was computed, but parameters change between steps only: write it "
+    "through model(), before or after a step. In place of Embedding's max_norm, call "
+    "torch::embedding_renorm_ with the batch's indices before the step. What follows the weights, "
+    "such as a teacher, is updated after the step, or registered as a buffer.";
+
+constexpr const char* kAssigned =
+    "' is no longer the tensor that was registered: another one was assigned to the member. Write "
+    "to it in place, with copy_().";
+
 void require_same(const std::vector<arena::Entry>& a, const std::vector<arena::Entry>& b) {
   bool same = a.size() == b.size();
   for (std::size_t i = 0; same && i < a.size(); ++i)
@@ -56,8 +66,8 @@ void sit_down(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat&
 void move_in(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat) {
   if (entry.tensor.sizes() != seat.sizes || entry.tensor.scalar_type() != flat.scalar_type())
     throw ConfigError("'" + entry.name +
-                      "' has changed its size or type since the towers were "
-                      "made; make the towers after such changes.");
+                      "' has changed its size or type; a registered tensor keeps both once the "
+                      "towers are made.");
   copy_in(entry, flat, seat);
   sit_down(entry, flat, seat);
 }
@@ -74,6 +84,23 @@ void copy_all(const std::vector<torch::Tensor>& to, const std::vector<torch::Ten
   for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
 }
 
+/// What shards made of one flat of buffers, as one value: that on which they agree, bit for bit,
+/// and the mean, in shard order, where they do not. Where there is no mean, the first.
+torch::Tensor combined(const std::vector<torch::Tensor>& by_shard) {
+  const torch::Tensor& first = by_shard.front();
+  if (by_shard.size() == 1 || !(first.is_floating_point() || first.is_complex())) return first;
+  // In double precision: a sum of 16-bit numbers might overflow.
+  const auto wide = first.is_complex() ? torch::kComplexDouble : torch::kFloat64;
+  torch::Tensor sum = first.to(wide), differs = torch::zeros_like(first, torch::kBool);
+  for (std::size_t shard = 1; shard < by_shard.size(); ++shard) {
+    const torch::Tensor value = by_shard[shard].to(first.device());
+    sum.add_(value);
+    differs.logical_or_(value != first);
+  }
+  const auto count = static_cast<double>(by_shard.size());
+  return torch::where(differs, sum.div_(count).to(first.scalar_type()), first);
+}
+
 }  // namespace
 
 Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
@@ -82,6 +109,7 @@ Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
     places_.push_back(static_cast<int>(replicas_.size()));
     replicas_.push_back({module, module->modules(), arena::tensors_of(*module), {}});
   }
+  require_apart(modules);
   arena::Tensors& first = replicas_.front().tensors;
   if (first.trainable.empty())
     throw ConfigError(
@@ -90,11 +118,13 @@ Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
     require_same(first, replicas_[i].tensors);
     require_on(devices[i], replicas_[i].tensors);
+    require_own_memory(replicas_[i].tensors);
   }
   layouts_ = arena::layouts(first.trainable);
   for (const arena::Layout& layout : layouts_) collective::require_trainable(layout.dtype);
   buffer_layouts_ = arena::layouts(first.buffers);
   seat_all(devices);
+  for (Replica& replica : replicas_) replica.watch.begin_shard(replica.tensors);
   if (sample) take_values(*sample);
   adopt();
   restore_buffers();
@@ -105,7 +135,8 @@ void Replicas::seat_all(const std::vector<Device>& devices) {
   const bool shared = !device::is_accelerator(devices.front().kind);
   for (std::size_t i = 0; i < (shared ? 1 : devices.size()); ++i) {
     const torch::Device place = device::torch_device(devices[i]);
-    memories_.push_back({allocate_all(layouts_, place), allocate_all(buffer_layouts_, place)});
+    memories_.push_back({allocate_all(layouts_, place), allocate_all(buffer_layouts_, place),
+                         allocate_all(buffer_layouts_, place)});
   }
   for_each_seat(replicas_[0].tensors.trainable, layouts_, memories_[0].parameters, copy_in);
   for (const int place : places_) {
@@ -131,14 +162,12 @@ void Replicas::take_values(const torch::nn::Module& sample) {
 void Replicas::adopt() {
   const torch::NoGradGuard no_grad;
   Replica& source = (*this)[first()];
-  const auto readmit = [this](arena::Entry& entry, const torch::Tensor& flat,
-                              const arena::Seat& seat) {
-    if (arena::is_seated(entry.tensor, flat, seat)) return;
-    move_in(entry, flat, seat);
-    touch();
-  };
-  for_each_seat(source.tensors.trainable, layouts_, memory_of(first()).parameters, readmit);
-  for_each_seat(source.tensors.buffers, buffer_layouts_, source.buffers, readmit);
+  const auto seat_again = [this](auto&... where) { readmit(where...); };
+  for_each_seat(source.tensors.trainable, layouts_, memory_of(first()).parameters, seat_again);
+  for_each_seat(source.tensors.buffers, buffer_layouts_, source.buffers, seat_again);
+  if (const std::string name = source.watch.dropped(source.tensors);
+      !name.empty() && replicas_.size() > 1)
+    throw ConfigError("'" + name + kAssigned);
   for (const arena::Entry& entry : source.tensors.trainable)
     if (!entry.tensor.requires_grad())
       throw ConfigError("'" + entry.name +
@@ -150,10 +179,20 @@ void Replicas::adopt() {
   } else if (touched_ || versions() != versions_) {
     spread();
   }
-  for (const int place : places_)
+  for (const int place : places_) {
+    Replica& replica = (*this)[place];
     for (std::size_t i = 0; i < source.modules.size(); ++i)
-      if ((*this)[place].modules[i]->is_training() != source.modules[i]->is_training())
-        (*this)[place].modules[i]->train(source.modules[i]->is_training());
+      if (replica.modules[i]->is_training() != source.modules[i]->is_training())
+        replica.modules[i]->train(source.modules[i]->is_training());
+    replica.watch.begin_step(replica.tensors);
+  }
+}
+
+/// Takes a tensor's value into its seat if it has left that.
+void Replicas::readmit(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat) {
+  if (arena::is_seated(entry.tensor, flat, seat)) return;
+  move_in(entry, flat, seat);
+  touch();
 }
 
 /// In one memory every replica views the first one's frozen parameters.
@@ -170,6 +209,7 @@ void Replicas::share_frozen() {
 /// Copies parameters and buffers of the first replica into all memories.
 void Replicas::spread() {
   Replica& source = (*this)[first()];
+  spreading_ = true;
   for (const int place : places_) {
     const Memory& memory = memory_of(place);
     copy_all(memory.buffers, source.buffers);
@@ -178,7 +218,7 @@ void Replicas::spread() {
     for (std::size_t i = 0; i < source.tensors.frozen.size(); ++i)
       (*this)[place].tensors.frozen[i].tensor.copy_(source.tensors.frozen[i].tensor);
   }
-  touched_ = false;
+  touched_ = spreading_ = false;
   versions_ = versions();
 }
 
@@ -193,11 +233,38 @@ std::int64_t Replicas::versions() const {
 
 void Replicas::begin_shard(int place) {
   copy_all((*this)[place].buffers, memory_of(place).buffers);
+  (*this)[place].watch.begin_shard((*this)[place].tensors);
 }
 
-std::vector<torch::Tensor> Replicas::end_shard(int place) {
+void Replicas::check_shard(int place) {
+  Replica& replica = (*this)[place];
+  const auto require_seated = [](const arena::Entry& entry, const torch::Tensor& flat,
+                                 const arena::Seat& seat) {
+    if (!arena::is_seated(entry.tensor, flat, seat)) throw ConfigError("'" + entry.name + kWritten);
+  };
+  for_each_seat(replica.tensors.trainable, layouts_, memory_of(place).parameters, require_seated);
+  if (const std::string name = replica.watch.written(replica.tensors); !name.empty())
+    throw ConfigError("'" + name + kWritten);
+  if (const std::string name = replica.watch.dropped(replica.tensors); !name.empty())
+    throw ConfigError("'" + name + kAssigned);
+  const torch::NoGradGuard no_grad;
+  for_each_seat(replica.tensors.buffers, buffer_layouts_, replica.buffers,
+                [](arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat) {
+                  if (!arena::is_seated(entry.tensor, flat, seat)) move_in(entry, flat, seat);
+                });
+}
+
+bool Replicas::weights_written() const {
+  return std::ranges::any_of(places_, [this](int place) {
+    const Replica& replica = replicas_[static_cast<std::size_t>(place)];
+    return !replica.watch.written(replica.tensors).empty();
+  });
+}
+
+std::vector<torch::Tensor> Replicas::copy_buffers(int place) const {
   std::vector<torch::Tensor> copies;
-  for (const torch::Tensor& flat : (*this)[place].buffers) copies.push_back(flat.clone());
+  for (const torch::Tensor& flat : replicas_[static_cast<std::size_t>(place)].buffers)
+    copies.push_back(flat.clone());
   return copies;
 }
 
@@ -206,20 +273,36 @@ void Replicas::restore_buffers() {
   versions_ = versions();
 }
 
-void Replicas::set_buffers(const std::vector<std::vector<torch::Tensor>>& by_shard) {
+void Replicas::recover() {
   const torch::NoGradGuard no_grad;
-  const std::vector<torch::Tensor>& target = memory_of(first()).buffers;
-  for (std::size_t i = 0; i < target.size() && !by_shard.empty(); ++i) {
-    target[i].copy_(by_shard.front()[i]);
-    if (target[i].is_floating_point()) {
-      for (std::size_t shard = 1; shard < by_shard.size(); ++shard)
-        target[i].add_(by_shard[shard][i].to(target[i].device()));
-      target[i].div_(static_cast<double>(by_shard.size()));
-    }
+  const auto seat_back = [](arena::Entry& entry, const torch::Tensor& flat,
+                            const arena::Seat& seat) {
+    if (!arena::is_seated(entry.tensor, flat, seat)) entry.tensor.set_data(arena::view(flat, seat));
+  };
+  for (const int place : places_) {
+    Replica& replica = (*this)[place];
+    replica.watch.dropped(replica.tensors);  // is remembered
+    for_each_seat(replica.tensors.trainable, layouts_, memory_of(place).parameters, seat_back);
+    for_each_seat(replica.tensors.buffers, buffer_layouts_, replica.buffers, seat_back);
   }
-  if (memories_.size() > 1)
-    for (const int place : places_)
-      if (place != first()) copy_all(memory_of(place).buffers, target);
+  restore_buffers();
+}
+
+void Replicas::average_buffers(const std::vector<std::vector<torch::Tensor>>& by_shard) {
+  const torch::NoGradGuard no_grad;
+  Memory& here = memory_of(first());
+  copy_all(here.next, here.buffers);
+  for (std::size_t i = 0; i < here.next.size() && !by_shard.empty(); ++i) {
+    std::vector<torch::Tensor> values;
+    for (const auto& shard : by_shard) values.push_back(shard[i].to(here.next[i].device()));
+    here.next[i].copy_(combined(values));
+  }
+  for (const int place : places_)
+    if (&memory_of(place) != &here) copy_all(memory_of(place).next, here.next);
+}
+
+void Replicas::commit_buffers() {
+  for (Memory& memory : memories_) std::swap(memory.buffers, memory.next);
   restore_buffers();
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arena/arena.h"
+#include "strategy/watch.h"
 
 namespace lockstep::strategy {
 
@@ -18,6 +19,7 @@ struct Replica {
   std::vector<std::shared_ptr<torch::nn::Module>> modules;  ///< it and all inside it
   arena::Tensors tensors;
   std::vector<torch::Tensor> buffers;  ///< flat, one a dtype: its own copy
+  Watch watch = {};                    ///< over what a forward pass does to its tensors
 };
 
 /// All replicas of a model. Parameters, trainable or frozen, exist once a memory, and every replica
@@ -33,6 +35,7 @@ class Replicas {
 
   Replica& operator[](int place) { return replicas_[static_cast<std::size_t>(place)]; }
   int first() const { return places_.front(); }
+  const std::vector<int>& places() const { return places_; }  ///< at work
 
   const std::vector<arena::Layout>& layouts() const { return layouts_; }
   const std::vector<arena::Layout>& buffer_layouts() const { return buffer_layouts_; }
@@ -49,13 +52,27 @@ class Replicas {
   /// next adopt().
   void touch() { touched_ = true; }
 
-  void begin_shard(int place);                      ///< buffers as they were at adopt()
-  std::vector<torch::Tensor> end_shard(int place);  ///< a copy of what the shard made of them
-  void restore_buffers();                           ///< of all replicas, as at adopt()
+  /// Whether the first replica may have what others have not: adopt() failed while it spread that.
+  bool ahead() const { return spreading_; }
 
-  /// Floating-point buffers become the mean over shards, in shard order; others take the first
-  /// shard's value. `by_shard` holds what end_shard returned, empty ones left out.
-  void set_buffers(const std::vector<std::vector<torch::Tensor>>& by_shard);
+  void begin_shard(int place);  ///< buffers as they were at adopt()
+  /// Throws ConfigError when the shard has written a parameter, or put another tensor in the place
+  /// of a registered one.
+  void check_shard(int place);
+  std::vector<torch::Tensor> copy_buffers(int place) const;  ///< what the shard made of them
+  void restore_buffers();                                    ///< of all replicas, as at adopt()
+  /// After a failure: registered tensors sit where they sat at adopt(), buffers have their values.
+  void recover();
+
+  /// Whether a forward pass has written a parameter since adopt().
+  bool weights_written() const;
+
+  /// Averages buffers over shards, beside those in use: where shards differ, floating-point ones
+  /// become the mean, in shard order, others take the first shard's value. `by_shard` holds what
+  /// copy_buffers returned, empty shards left out. All that may run out of memory happens here.
+  void average_buffers(const std::vector<std::vector<torch::Tensor>>& by_shard);
+  /// Takes over what average_buffers made, on all replicas.
+  void commit_buffers();
 
   /// Leaves the replica at `place` alone from now on: its device is gone.
   void retire(int place);
@@ -64,11 +81,16 @@ class Replicas {
   struct Memory {
     std::vector<torch::Tensor> parameters;
     std::vector<torch::Tensor> buffers;  // what a step starts from
+    std::vector<torch::Tensor> next;     // what the next one will start from
   };
 
   const Memory& memory_of(int place) const {
     return memories_[memories_.size() == 1 ? 0 : static_cast<std::size_t>(place)];
   }
+  Memory& memory_of(int place) {
+    return memories_[memories_.size() == 1 ? 0 : static_cast<std::size_t>(place)];
+  }
+  void readmit(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat);
   void seat_all(const std::vector<Device>& devices);
   void take_values(const torch::nn::Module& sample);
   void share_frozen();
@@ -80,6 +102,7 @@ class Replicas {
   std::vector<arena::Layout> layouts_, buffer_layouts_;
   std::vector<Memory> memories_;
   bool touched_ = true;
+  bool spreading_ = false;
   std::int64_t versions_ = 0;  // of the first replica's tensors when they were last alike
 };
 

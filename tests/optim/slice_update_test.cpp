@@ -124,6 +124,7 @@ TEST(SliceUpdate, SwappingTheAverageTwiceIsExact) {
   Arena arena(awkward_entries(torch::kFloat32), Adam{}, 3, kRules, true);
   run(arena, Adam{}, 2);
   const torch::Tensor parameters = arena.parameters.clone(), average = arena.average();
+  for (SliceUpdate& update : arena.updates) update.prepare_swap();
   for (SliceUpdate& update : arena.updates) update.swap_average();
   EXPECT_TRUE(same_bits(arena.parameters, average));
   EXPECT_TRUE(same_bits(arena.average(), parameters));

@@ -109,6 +109,15 @@ TEST(MixedPrecision, AnOverflowSkipsTheStepOnAllTowersAndHalvesTheScale) {
   EXPECT_EQ(first_difference(one.state, three.state), "");
 }
 
+TEST(MixedPrecision, AStateOfAnotherPrecisionHasNoLossScaleAndTheFirstOneIsTaken) {
+  MirroredOptions plain = scaled(cpu_devices(1));
+  plain.precision = Precision::float32;
+  const State trained = train_scaled(plain, 3).state;
+  Mirrored<models::Mlp> towers(scaled(cpu_devices(2)));
+  towers.load(trained);
+  EXPECT_EQ(towers.state().loss_scale, 1 << 24);
+}
+
 TEST(MixedPrecision, TheLossScaleIsPartOfTheState) {
   const Scaled whole = train_scaled(scaled(cpu_devices(2)), 24);
   State half = train_scaled(scaled(cpu_devices(2)), 11).state;

@@ -64,15 +64,16 @@ sim::Usage usage_in_step(OnDeviceFailure reaction, int device) {
 
 TEST(SimFault, OutOfMemoryAtAnyAllocationOfAStepAppliesNothingAndNamesTheDevice) {
   const State expected = reference();
-  const std::int64_t allocations = usage_in_step(OnDeviceFailure::stop, 1).allocations;
+  constexpr int kOwner = 2;  // of the only block
+  const std::int64_t allocations = usage_in_step(OnDeviceFailure::stop, kOwner).allocations;
   ASSERT_GT(allocations, 10);
   std::set<std::string> stages;
   for (std::int64_t at = 0; at < allocations; ++at) {
     const Training run = train_with(
-        {.kind = sim::Fault::Kind::out_of_memory, .device = 1, .step = kFaultyStep, .at = at},
+        {.kind = sim::Fault::Kind::out_of_memory, .device = kOwner, .step = kFaultyStep, .at = at},
         OnDeviceFailure::stop);
     ASSERT_EQ(run.failures, 1) << "allocation " << at;
-    EXPECT_EQ(run.device, "sim:1") << "allocation " << at;
+    EXPECT_EQ(run.device, "sim:2") << "allocation " << at;
     EXPECT_EQ(first_difference(without_gradients(run.before), without_gradients(run.after)), "")
         << "allocation " << at;
     EXPECT_EQ(first_difference(expected, run.last), "") << "allocation " << at;
@@ -80,27 +81,6 @@ TEST(SimFault, OutOfMemoryAtAnyAllocationOfAStepAppliesNothingAndNamesTheDevice)
   }
   // An update allocates nothing, so it does not run out of memory.
   EXPECT_EQ(stages, (std::set<std::string>{"backward", "forward", "input", "reduce"}));
-}
-
-TEST(SimFault, TheUpdateAllocatesNothingWhateverTheOptimizer) {
-  sim::configure({.devices = 2, .timeline = true});
-  for (const Optimizer& optimizer : std::vector<Optimizer>{
-           Sgd{.lr = 0.1, .momentum = 0.9}, Adam{}, AdamW{}, Adagrad{},
-           RmsProp{.momentum = 0.9, .centered = true}, tensorflow_rms_prop(0.01, 0.9, 0.9, 1.0)}) {
-    MirroredOptions how = options(sim_devices(2));
-    how.optimizer = optimizer;
-    Mirrored<models::Mlp> towers(how);
-    towers.step(kSource(0), models::CrossEntropy{});
-    // At the last allocation of a step all of it fails; so the last is before the update.
-    const std::int64_t last = sim::usage(0).allocations - 1;
-    sim::inject({.kind = sim::Fault::Kind::out_of_memory, .device = 0, .step = 1, .at = last});
-    try {
-      towers.step(kSource(1), models::CrossEntropy{});
-      ADD_FAILURE() << "no error";
-    } catch (const TowerError& error) {
-      EXPECT_NE(error.stage, "update") << "optimizer " << optimizer.index();
-    }
-  }
 }
 
 TEST(SimFault, ADeviceLostAtAnyOperatorIsNamedAndBeforeTheUpdateReplayedByTheOthers) {
