@@ -79,6 +79,7 @@ StepReport Engine::attempt(const ShardWork& work) {
   });
   settle_buffers(outcome.applied);
   if (outcome.applied) ++updates_;
+  if (outcome.applied) audits_ = false;
   if (options_.precision == Precision::float16 && (outcome.applied || outcome.overflow))
     loss_scale_.update(outcome.overflow);
   StepReport result = report(outcome);

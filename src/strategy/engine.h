@@ -162,11 +162,12 @@ class Engine {
   std::int64_t steps_ = 0;    // taken, skipped ones included
   std::int64_t updates_ = 0;  // applied
   optim::LossScale loss_scale_;
-  std::map<int, Seconds> shard_times_;      // by place: what a shard takes there
-  bool averaged_ = false;                   // inside with_averaged_weights
-  bool balances_ = false;                   // shards move to where they are computed faster
-  bool torn_ = false;                       // the weights are lost, until a state is loaded
-  std::set<std::string> noted_;             // parameters without gradient, fallbacks
+  std::map<int, Seconds> shard_times_;  // by place: what a shard takes there
+  bool averaged_ = false;               // inside with_averaged_weights
+  bool audits_ = true;                  // until a step was applied, bytes of weights are compared
+  bool balances_ = false;               // shards move to where they are computed faster
+  bool torn_ = false;                   // the weights are lost, until a state is loaded
+  std::set<std::string> noted_;         // parameters without gradient, fallbacks
   std::vector<std::string> pending_notes_;  // to be said with the next report
 };
 

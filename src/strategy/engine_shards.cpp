@@ -87,7 +87,9 @@ void Engine::run_shard(Tower& tower, const ShardWork& work, const Staging::Shard
   replicas_->begin_shard(tower.place);
   ++tower.computed;
   tower.rows += std::max<std::int64_t>(shard.rows, 0);
+  if (audits_) replicas_->begin_audit(tower.place);
   compute_gradients(tower, work);
+  if (audits_) replicas_->end_audit(tower.place);
   replicas_->check_shard(tower.place);
   tower.gradients.finish(tower.shard);
   tower.buffers.push_back(replicas_->copy_buffers(tower.place));

@@ -56,6 +56,8 @@ class Replicas {
   bool ahead() const { return spreading_; }
 
   void begin_shard(int place);  ///< buffers as they were at adopt()
+  void begin_audit(int place) { (*this)[place].watch.begin_audit((*this)[place].tensors); }
+  void end_audit(int place) { (*this)[place].watch.end_audit((*this)[place].tensors); }
   /// Throws ConfigError when the shard has written a parameter, or put another tensor in the place
   /// of a registered one.
   void check_shard(int place);

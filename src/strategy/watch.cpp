@@ -3,6 +3,7 @@
 #include <lockstep/error.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -31,6 +32,22 @@ Extent extent_of(const arena::Entry& entry, bool frozen) {
   for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
   const auto* begin = static_cast<const std::byte*>(tensor.const_data_ptr());
   return {&entry, begin, begin + (last + 1) * tensor.element_size(), frozen};
+}
+
+/// A number that changes, all but surely, when a byte of the tensor does.
+std::uint64_t sum_of_bytes(const torch::Tensor& tensor) {
+  if (!tensor.is_cpu() || !tensor.is_non_overlapping_and_dense())
+    return static_cast<std::uint64_t>(
+        tensor.detach().reshape({-1}).view(torch::kUInt8).sum(torch::kInt64).item<std::int64_t>());
+  const auto* bytes = static_cast<const std::byte*>(tensor.const_data_ptr());
+  std::uint64_t sum = 0, word = 0;
+  std::size_t at = 0;
+  for (; at + sizeof word <= tensor.nbytes(); at += sizeof word) {
+    std::memcpy(&word, bytes + at, sizeof word);
+    sum += word;
+  }
+  for (; at < tensor.nbytes(); ++at) sum += static_cast<std::uint64_t>(bytes[at]);
+  return sum;
 }
 
 void require_disjoint(std::vector<Extent> extents) {
@@ -99,7 +116,26 @@ void require_own_memory(const arena::Tensors& tensors) {
                         "that is kept as a member; make the view in forward, or clone() it.");
 }
 
+std::vector<std::uint64_t> Watch::sums_of(const arena::Tensors& tensors) {
+  const torch::NoGradGuard no_grad;
+  std::vector<std::uint64_t> sums;
+  for_each(tensors, false,
+           [&](const arena::Entry& entry) { sums.push_back(sum_of_bytes(entry.tensor)); });
+  return sums;
+}
+
+void Watch::end_audit(const arena::Tensors& tensors) {
+  const std::vector<std::uint64_t> now = sums_of(tensors);
+  auto [before, after] = std::ranges::mismatch(sums_, now);
+  if (after == now.end()) return;
+  const auto at = static_cast<std::size_t>(after - now.begin());
+  const bool frozen = at >= tensors.trainable.size();
+  audited_ =
+      frozen ? tensors.frozen[at - tensors.trainable.size()].name : tensors.trainable[at].name;
+}
+
 void Watch::begin_step(const arena::Tensors& tensors) {
+  audited_.clear();
   versions_.clear();
   for_each(tensors, false, [this](const arena::Entry& entry) {
     versions_.push_back(static_cast<std::uint32_t>(entry.tensor._version()));
@@ -117,7 +153,7 @@ void Watch::begin_shard(const arena::Tensors& tensors) {
 }
 
 std::string Watch::written(const arena::Tensors& tensors) const {
-  std::string name;
+  std::string name = audited_;
   auto version = versions_.begin();
   for_each(tensors, false, [&](const arena::Entry& entry) {
     const bool same = static_cast<std::uint32_t>(entry.tensor._version()) == *version++;

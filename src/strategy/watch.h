@@ -33,12 +33,21 @@ class Watch {
   /// The name of a parameter that was written since begin_step(); empty if none was.
   std::string written(const arena::Tensors& tensors) const;
 
+  /// Around a shard: finds writes that leave no version, through data() or a pointer. Reads all
+  /// parameters, so it is for the first step only.
+  void begin_audit(const arena::Tensors& tensors) { sums_ = sums_of(tensors); }
+  void end_audit(const arena::Tensors& tensors);
+
   /// The name of a tensor that has lost a handle, now or ever: a member was assigned another
   /// tensor. Empty if none has. What else holds tensors, such as a graph, has to be gone.
   const std::string& dropped(const arena::Tensors& tensors);
 
  private:
+  static std::vector<std::uint64_t> sums_of(const arena::Tensors& tensors);
+
   std::vector<std::uint32_t> versions_;  // of parameters
+  std::vector<std::uint64_t> sums_;      // of the bytes of each parameter, when the audit began
+  std::string audited_;                  // the parameter that an audit found written
   std::vector<std::size_t> handles_;     // of all tensors: the fewest seen so far
   std::string dropped_;
 };

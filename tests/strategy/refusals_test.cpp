@@ -142,6 +142,24 @@ struct WritesItsBias : Base {
   }
 };
 
+struct WritesThroughData : Base {
+  torch::Tensor forward(const torch::Tensor& x) {
+    linear->weight.data().clamp_(-0.01, 0.01);
+    return linear(x);
+  }
+};
+
+struct TeacherThroughData : Base {
+  TeacherThroughData() {
+    teacher = register_parameter("teacher", linear->bias.detach().clone(), false);
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    teacher.data().mul_(0.9).add_(x.detach().mean());
+    return linear(x) + teacher;
+  }
+  torch::Tensor teacher;
+};
+
 struct ReplacesItsWeight : Base {
   torch::Tensor forward(const torch::Tensor& x) {
     linear->weight.set_data(linear->weight.detach().clamp(-1, 1));
@@ -183,6 +201,8 @@ TEST(Refusals, ParametersWrittenInForward) {
   expect_step_refused<ReplacesItsWeight>("linear.weight", "between steps only");
   expect_step_refused<AssignsItsWeight>("scale", "in place");
   expect_step_refused<TeacherInForward>("teacher", "updated after the step");
+  expect_step_refused<WritesThroughData>("linear.weight", "between steps only");
+  expect_step_refused<TeacherThroughData>("teacher", "between steps only");
 }
 
 TEST(Refusals, WeightsThatForwardHasWrittenAreLostAndALoadBringsThemBack) {
