@@ -11,7 +11,7 @@ namespace lockstep::io {
 class FolderLock {
  public:
   /// Throws ConfigError, naming the process, when another holds the folder (a second lock in the
-  /// same process too), and IoError when the file cannot be made.
+  /// same process too), or when the file is not a lock; IoError when it cannot be made.
   explicit FolderLock(const std::string& folder);
 
  private:

@@ -3,8 +3,10 @@
 #include <lockstep/error.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "io/file.h"
@@ -14,6 +16,8 @@ namespace lockstep::io {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kEnding = ".new";
 
 /// "a/b/" is "a/b": what is written aside must be beside it, not in it.
 std::string without_end_slash(std::string path) {
@@ -37,11 +41,19 @@ void sync_all_in(const std::string& folder) {
 }  // namespace
 
 NewFolder::NewFolder(const std::string& final_path)
-    : final_path_(without_end_slash(final_path)), path_(final_path_ + ".new") {
-  std::error_code error;
-  fs::remove_all(path_, error);
-  if (error) throw IoError(path_, "remove", error.value());
-  attempt(path_, "make", [&] { return ::mkdir(path_.c_str(), 0755); });
+    : final_path_(without_end_slash(final_path)), path_(final_path_ + std::string(kEnding)) {
+  attempt(path_, "make", [&] {
+    for (int n = 2;; ++n) {
+      if (::mkdir(path_.c_str(), 0755) == 0) return 0;
+      if (errno != EEXIST) return -1;
+      path_ = final_path_ + std::string(kEnding) + std::to_string(n);
+    }
+  });
+}
+
+bool NewFolder::is_ending(const std::string& ending) {
+  return ending.starts_with(kEnding) &&
+         ending.find_first_not_of("0123456789", kEnding.size()) == std::string::npos;
 }
 
 NewFolder::~NewFolder() {

@@ -5,9 +5,13 @@
 namespace lockstep::io {
 
 /// A folder that appears under its name whole or not at all, in place of one that is there. It is
-/// filled as `final_path`.new, which the destructor removes; one that a crash left is replaced.
+/// filled as `final_path`.new, which the destructor removes. What has that name already, perhaps
+/// because a process was killed, stays: then it is filled as `final_path`.new2, and so on.
 class NewFolder {
  public:
+  /// Whether `ending` is one of ".new", ".new2", ...
+  static bool is_ending(const std::string& ending);
+
   /// The folder that `final_path` is to be in must exist.
   explicit NewFolder(const std::string& final_path);
   ~NewFolder();

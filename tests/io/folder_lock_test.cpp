@@ -55,6 +55,13 @@ TEST(FolderLock, ALongerNumberOfAnEarlierOwnerIsForgotten) {
   EXPECT_EQ(content(folder / "lock"), std::to_string(::getpid()) + "\n");
 }
 
+TEST(FolderLock, AFileOfThatNameThatIsNoLockIsNotWrittenOver) {
+  const TempFolder folder;
+  lockstep::test::put(folder / "lock", "the combination is 12-34\n");
+  EXPECT_THROW(FolderLock(folder.path()), ConfigError);
+  EXPECT_EQ(content(folder / "lock"), "the combination is 12-34\n");
+}
+
 TEST(FolderLock, AnotherProcessHoldsItUntilItIsKilled) {
   const TempFolder folder;
   int ready[2] = {};

@@ -67,13 +67,23 @@ TEST(NewFolder, WithoutACommitNothingRemains) {
   EXPECT_TRUE(fs::is_empty(temp.path()));
 }
 
-TEST(NewFolder, ReplacesOneThatACrashLeftBehind) {
+TEST(NewFolder, LeavesAloneWhatHasItsOtherNameAlready) {
   const TempFolder temp;
   fs::create_directories(temp / "step-1.new/deep");
-  put(temp / "step-1.new/old", "old");
+  put(temp / "step-1.new/mine", "mine");
+  put(temp / "step-1.new2", "a file of mine");
   make(temp / "step-1");
   EXPECT_TRUE(is_whole(temp / "step-1"));
-  EXPECT_FALSE(fs::exists(temp / "step-1/old"));
+  EXPECT_FALSE(fs::exists(temp / "step-1/mine"));
+  EXPECT_EQ(content(temp / "step-1.new/mine"), "mine");
+  EXPECT_EQ(content(temp / "step-1.new2"), "a file of mine");
+  EXPECT_FALSE(fs::exists(temp / "step-1.new3"));
+}
+
+TEST(NewFolder, KnowsTheEndingsOfItsNames) {
+  for (const char* own : {".new", ".new2", ".new17"}) EXPECT_TRUE(NewFolder::is_ending(own)) << own;
+  for (const char* other : {"", ".old", ".newer", ".new2b", "new"})
+    EXPECT_FALSE(NewFolder::is_ending(other)) << other;
 }
 
 TEST(NewFolder, ASlashAtTheEndChangesNothing) {
