@@ -3,20 +3,60 @@
 #include <lockstep/error.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <optional>
+
+#include "io/new_folder.h"
 
 namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRemoving = ".old";
+constexpr const char* kManifest = "manifest.json";
+
+/// The step of a name that checkpoint_path() makes. Any other name is the user's.
+std::optional<std::int64_t> step_of(const std::string& name) {
+  const std::string digits = name.substr(name.find('-') + 1);
+  std::int64_t step = -1;
+  std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (step < 0 || fs::path(checkpoint_path("", step)).filename() != name) return std::nullopt;
+  return step;
+}
+
+/// Whether this is a checkpoint that was being written, or removed. The manifest is removed first:
+/// what has one is a copy that the user made.
+bool is_left_over(const fs::path& path) {
+  std::error_code ignored;
+  if (!step_of(path.stem()) || !fs::is_directory(fs::symlink_status(path, ignored))) return false;
+  return io::NewFolder::is_ending(path.extension()) ||
+         (path.extension() == kRemoving && !fs::exists(path / kManifest, ignored));
+}
+
+std::vector<fs::path> paths_in(const std::string& folder) {
+  std::vector<fs::path> paths;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) paths.push_back(entry.path());
+  return paths;
+}
+
+std::vector<ListedCheckpoint> own_checkpoints(const std::string& folder) {
+  auto listed = list_checkpoints(folder);
+  std::erase_if(listed,
+                [](const auto& found) { return !step_of(fs::path(found.path).filename()); });
+  return listed;
+}
+
+}  // namespace
 
 Saver::Saver(SaverOptions options) : options_(std::move(options)) {
-  namespace fs = std::filesystem;
-  std::vector<fs::path> left;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(options_.folder, ignored))
-    if (const auto ending = entry.path().extension(); ending == ".new" || ending == ".old")
-      left.push_back(entry.path());
-  for (const fs::path& path : left) fs::remove_all(path, ignored);
+  for (const fs::path& path : paths_in(options_.folder))
+    if (is_left_over(path)) fs::remove_all(path, ignored);
 }
 
 bool Saver::busy() const {
@@ -40,25 +80,19 @@ std::vector<SaveReport> Saver::ended(bool wait) {
 bool Saver::among_best(double value) const {
   if (options_.keep.best <= 0 || std::isnan(value)) return false;
   const double own = options_.higher_is_better ? value : -value;
-  const auto listed = list_checkpoints(options_.folder);
+  const auto listed = own_checkpoints(options_.folder);
   return std::ranges::count_if(listed, [&](const ListedCheckpoint& other) {
            return score(options_, other.manifest) >= own;
          }) < options_.keep.best;
 }
 
 void Saver::set_aside_after(std::int64_t step) const {
-  namespace fs = std::filesystem;
   // By name: one without a readable manifest is in the way too.
-  const fs::path first = checkpoint_path(options_.folder, std::max<std::int64_t>(step + 1, 0));
-  std::vector<fs::path> later;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(options_.folder, error))
-    if (const fs::path name = entry.path().filename();
-        name.string().starts_with("step-") && !name.has_extension() && name >= first.filename())
-      later.push_back(entry.path());
-  for (const fs::path& path : later) {
+  for (const fs::path& path : paths_in(options_.folder)) {
+    if (const auto own = step_of(path.filename()); !own || *own <= step) continue;
     std::string aside = path.string() + ".aside";
     for (int n = 2; fs::exists(aside); ++n) aside = path.string() + ".aside" + std::to_string(n);
+    std::error_code error;
     fs::rename(path, aside, error);
     if (error) throw IoError(path, "move aside", error.value());
   }
@@ -78,11 +112,7 @@ SaveReport Saver::write(const SaverOptions& options, const Checkpoint& checkpoin
                     .stood_still = stood_still};
   try {
     report.bytes = save_checkpoint(report.path, checkpoint, options.weight_files);
-    try {
-      report.removed = remove_old(options);
-    } catch (const std::exception& problem) {
-      report.trouble = problem.what();
-    }
+    remove_old(options, report);
   } catch (const std::exception& problem) {
     report.error = problem.what();
   }
@@ -90,27 +120,38 @@ SaveReport Saver::write(const SaverOptions& options, const Checkpoint& checkpoin
   return report;
 }
 
-std::vector<std::string> Saver::remove_old(const SaverOptions& options) {
-  namespace fs = std::filesystem;
-  const auto listed = list_checkpoints(options.folder);
-  std::vector<Candidate> candidates;
-  for (const ListedCheckpoint& found : listed)
-    candidates.push_back(
-        {found.manifest.progress.step, found.manifest.time, score(options, found.manifest)});
-  const std::vector<bool> stays = kept(options.keep, candidates);
-  std::vector<std::string> removed;
-  for (std::size_t i = 0; i < listed.size(); ++i) {
-    if (stays[i]) continue;
-    // Renamed first: what is half removed does not look like a checkpoint.
-    const std::string aside = listed[i].path + ".old";
-    std::error_code error;
-    fs::remove_all(aside, error);
-    fs::rename(listed[i].path, aside, error);
-    if (!error) fs::remove_all(aside, error);
-    if (error) throw IoError(listed[i].path, "remove", error.value());
-    removed.push_back(listed[i].path);
+void Saver::remove_old(const SaverOptions& options, SaveReport& report) {
+  try {
+    const auto listed = own_checkpoints(options.folder);
+    std::vector<Candidate> candidates;
+    for (const ListedCheckpoint& found : listed)
+      candidates.push_back(
+          {found.manifest.progress.step, found.manifest.time, score(options, found.manifest)});
+    const std::vector<bool> stays = kept(options.keep, candidates);
+    for (std::size_t i = 0; i < listed.size(); ++i)
+      if (!stays[i] && remove(listed[i].path, report)) report.removed.push_back(listed[i].path);
+  } catch (const std::exception& problem) {
+    report.trouble = problem.what();
   }
-  return removed;
+}
+
+/// Renames it first: what is half removed does not look like a checkpoint. What has the new name
+/// already is the user's, and stays.
+bool Saver::remove(const std::string& path, SaveReport& report) {
+  const std::string aside = path + kRemoving;
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(aside, error)))
+    error = std::make_error_code(std::errc::file_exists);
+  else
+    fs::rename(path, aside, error);
+  if (error) {
+    report.trouble = IoError(path, "rename to " + aside + " and remove", error.value()).what();
+    return false;
+  }
+  fs::remove(fs::path(aside) / kManifest, error);
+  fs::remove_all(aside, error);
+  if (error) report.trouble = IoError(aside, "remove", error.value()).what();
+  return !error;
 }
 
 }  // namespace lockstep::train

@@ -22,7 +22,7 @@ struct SaverOptions {
 /// Use from one thread. At most one checkpoint is being written at a time.
 class Saver {
  public:
-  /// Removes what a process that was killed left half written or half removed.
+  /// Removes checkpoints that a process that was killed left half written or half removed.
   explicit Saver(SaverOptions options);
 
   bool busy() const;
@@ -43,7 +43,8 @@ class Saver {
   static double score(const SaverOptions& options, const Manifest& manifest);
   static SaveReport write(const SaverOptions& options, const Checkpoint& checkpoint,
                           Seconds stood_still);
-  static std::vector<std::string> remove_old(const SaverOptions& options);
+  static void remove_old(const SaverOptions& options, SaveReport& report);
+  static bool remove(const std::string& path, SaveReport& report);
 
   SaverOptions options_;
   std::vector<SaveReport> reports_;
