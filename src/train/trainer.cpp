@@ -72,6 +72,7 @@ TrainingEnd Trainer::Impl::run() {
     return loop();
   } catch (...) {
     save_what_is_there();
+    job_.towers().set_learning_rate(base_rate_);
     throw;
   }
 }

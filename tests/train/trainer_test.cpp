@@ -51,6 +51,25 @@ TEST(Trainer, FollowsItsSchedule) {
   EXPECT_DOUBLE_EQ(recorder.reports[2].learning_rate, 0.05);
 }
 
+TEST(Trainer, TheLearningRateIsPutBackHoweverATrainingEnds) {
+  const auto job = SmallJob{.optimizer = Sgd{.lr = 0.5}}.make();
+  const auto train = [&](std::int64_t fails_at) {
+    Recorder recorder;
+    recorder.on_step = [&](const TrainingProgress& progress) {
+      if (progress.step == fails_at) throw std::runtime_error("an observer");
+    };
+    const Schedule schedule{.shape = Piecewise{.boundaries = {1}, .factors = {1, 0.1}}};
+    Trainer trainer(*job, {.limits = {.steps = 4}, .schedule = schedule}, {&recorder});
+    if (fails_at > 0)
+      EXPECT_THROW(trainer.run(), std::runtime_error);
+    else
+      trainer.run();
+    return learning_rate(job->towers().options().optimizer);
+  };
+  EXPECT_EQ(train(2), 0.5) << "the next Trainer takes this one as its base";
+  EXPECT_EQ(train(0), 0.5);
+}
+
 TEST(Trainer, AReportIsTheMeanOverItsStepsByWeight) {
   const auto job = SmallJob{}.make();
   Recorder recorder;
