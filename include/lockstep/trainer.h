@@ -61,6 +61,8 @@ struct TrainerOptions {
 /// observers, and training goes on.
 class Trainer {
  public:
+  /// Throws ConfigError for options that cannot be, and for a parameter or buffer of a type that
+  /// its checkpoints could not hold.
   Trainer(Job& job, TrainerOptions options, std::vector<Observer*> observers = {});
   ~Trainer();
 

@@ -51,6 +51,10 @@ std::span<const std::byte> bytes_of(const torch::Tensor& tensor) {
 
 namespace train {
 
+bool can_hold(torch::ScalarType type) {
+  return std::ranges::any_of(kTypes, [&](const auto& known) { return known.second == type; });
+}
+
 WrittenFile write_tensors(io::File& file, const std::vector<NamedTensor>& tensors) {
   std::vector<io::TensorEntry> entries;
   std::map<std::string, torch::Tensor> values;

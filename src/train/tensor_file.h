@@ -15,6 +15,9 @@ struct WrittenFile {
   std::string sha256;
 };
 
+/// Whether a safetensors file can hold tensors of a type.
+bool can_hold(torch::ScalarType type);
+
 /// Writes tensors as safetensors to a new file.
 WrittenFile write_tensors(io::File& file, const std::vector<NamedTensor>& tensors);
 

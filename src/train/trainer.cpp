@@ -5,9 +5,27 @@
 #include <cmath>
 #include <filesystem>
 
+#include "train/tensor_file.h"
 #include "train/trainer_impl.h"
 
 namespace lockstep {
+namespace {
+
+/// Throws ConfigError for a parameter or buffer that no checkpoint can hold.
+void require_savable(const torch::nn::Module& module) {
+  const auto require = [](const auto& tensors) {
+    for (const auto& tensor : tensors)
+      if (const auto type = tensor->scalar_type(); !train::can_hold(type))
+        throw ConfigError("'" + tensor.key() + "' is of type " + torch::toString(type) +
+                          ", which a checkpoint cannot hold: register it as another type (a "
+                          "complex tensor as torch::view_as_real of it), or give no folder for "
+                          "checkpoints.");
+  };
+  require(module.named_parameters());
+  require(module.named_buffers());
+}
+
+}  // namespace
 
 Trainer::Trainer(Job& job, TrainerOptions options, std::vector<Observer*> observers)
     : impl_(std::make_unique<Impl>(job, std::move(options), std::move(observers))) {}
@@ -30,6 +48,7 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
     throw ConfigError("there is a goal, '" + options_.goal.metric + "', but no set to evaluate.");
   progress_.step = job.towers().steps();
   if (options_.folder.empty()) return;
+  require_savable(job.module());
   if (!options_.lock) options_.lock = lock_checkpoints(options_.folder);
   saver_.emplace(train::SaverOptions{.folder = options_.folder,
                                      .keep = options_.keep,

@@ -50,19 +50,29 @@ struct SmallJob {
   std::int64_t epochs = input::kEndless;
   std::vector<std::string> sets = {"test"};
   std::string vocabulary = {};  ///< a file of its checkpoints; empty: none
+  DeviceKind kind = DeviceKind::cpu;
+  OnDeviceFailure on_device_failure = OnDeviceFailure::stop;
 
+  std::vector<Device> places() const {
+    std::vector<Device> all;
+    for (int index = 0; index < devices; ++index) all.push_back({kind, index});
+    return all;
+  }
+
+  template <class Model = Mlp>
   std::unique_ptr<Job> make() const {
     const auto batches = input::batch(input::shuffle(Points{}, 3), 12);
-    auto job = std::make_unique<MirroredJob<Mlp, PointBatch>>(
-        std::make_unique<Mirrored<Mlp>>(
-            MirroredOptions{.devices = cpu_devices(devices),
+    auto job = std::make_unique<MirroredJob<Model, PointBatch>>(
+        std::make_unique<Mirrored<Model>>(
+            MirroredOptions{.devices = places(),
                             .shards = shards,
                             .optimizer = optimizer,
                             .clip = {.global_norm = 0.5},
                             .moving_average = MovingAverage{.decay = 0.9},
-                            .seed = 5}),
+                            .seed = 5,
+                            .on_device_failure = on_device_failure}),
         input::prefetch(batches, {.epochs = epochs}),
-        [](Mlp& model, const PointBatch& shard) {
+        [](Model& model, const PointBatch& shard) {
           const auto loss = torch::cross_entropy_loss(model.forward(shard.data), shard.target, {},
                                                       at::Reduction::Sum);
           return Loss{loss, static_cast<double>(shard.data.size(0))};
@@ -73,9 +83,9 @@ struct SmallJob {
     for (const std::string& set : sets)
       job->add_set(
           set, test.size(), [=] { return input::prefetch(test, {.epochs = 1}); },
-          [](Mlp& model, const PointBatch& batch) -> Metrics {
+          [](Model& model, const PointBatch& batch) -> Metrics {
             const auto rows = static_cast<double>(batch.data.size(0));
-            const auto hits = (model.forward(batch.data).argmax(1) == batch.target).sum();
+            const torch::Tensor hits = (model.forward(batch.data).argmax(1) == batch.target).sum();
             return {{"accuracy", {hits.item<double>(), rows}}};
           });
     return job;

@@ -60,6 +60,26 @@ TEST(Trainer, ResumeOnOtherDevicesEqualsNeverHavingStopped) {
   EXPECT_EQ(resumed.stale, at_once.stale);
 }
 
+/// A model with a buffer that safetensors has no type for.
+struct Rotation : Mlp {
+  Rotation() { register_buffer("rotation", torch::ones({2}, torch::kComplexFloat)); }
+};
+
+TEST(Trainer, ATensorThatNoCheckpointCanHoldIsNamedBeforeTheFirstStep) {
+  const std::string folder = new_folder("complex") + "/checkpoints";
+  const auto job = SmallJob{}.make<Rotation>();
+  try {
+    Trainer(*job, {.limits = {.steps = 1}, .folder = folder});
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("'rotation' is of type ComplexFloat"), std::string::npos) << text;
+    EXPECT_NE(text.find("torch::view_as_real"), std::string::npos) << text;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder));
+  EXPECT_EQ(Trainer(*job, {.limits = {.steps = 1}}).run().progress.step, 1) << "nothing is saved";
+}
+
 TEST(Trainer, KeepsTheLastAndTheBestCheckpoints) {
   const std::string folder = new_folder("kept");
   const auto job = SmallJob{}.make();
