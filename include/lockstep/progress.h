@@ -11,12 +11,15 @@
 
 namespace lockstep {
 
-/// Sums since the last report.
+/// The steps since the last report.
 struct Window {
   std::int64_t steps = 0;
+  std::int64_t told = 0;     ///< those of them that the report at the end of a training told of
   std::int64_t clipped = 0;  ///< steps whose gradient was clipped
   double loss_sum = 0;
   double weight = 0;
+  double learning_rate = 0;  ///< of the last; NaN: an older checkpoint does not say
+  double gradient_norm = 0;  ///< of the last; the same
   bool operator==(const Window&) const = default;
 };
 

@@ -32,9 +32,12 @@ Json to_json(const TrainingProgress& progress) {
           {"schedule", {{"decays", progress.schedule.decays}, {"recent", recent}}},
           {"window",
            {{"steps", window.steps},
+            {"told", window.told},
             {"clipped", window.clipped},
             {"loss_sum", number(window.loss_sum)},
-            {"weight", number(window.weight)}}},
+            {"weight", number(window.weight)},
+            {"learning_rate", number(window.learning_rate)},
+            {"gradient_norm", number(window.gradient_norm)}}},
           {"evaluated", to_json(progress.evaluated)},
           {"saved", to_json(progress.saved)},
           {"best", number(progress.best)},
@@ -69,6 +72,8 @@ class Reader {
       fail("a whole number, not negative", key);
     return value.get<std::uint64_t>();
   }
+
+  bool has(const char* key) const { return object_.contains(key); }
 
   double real(const char* key) const { return real(at(key), key); }
 
@@ -129,10 +134,17 @@ TrainingProgress read_progress(const Reader& reader) {
   for (const Json& value : schedule.array("recent"))
     progress.schedule.recent.push_back(schedule.real(value, "recent"));
   const Reader window = reader.object("window");
+  // Older manifests have neither `told` nor the figures of the last step.
+  const auto if_there = [&](const char* key) {
+    return window.has(key) ? window.real(key) : std::numeric_limits<double>::quiet_NaN();
+  };
   progress.window = {.steps = window.integer("steps"),
+                     .told = window.integer(window.has("told") ? "told" : "steps"),
                      .clipped = window.integer("clipped"),
                      .loss_sum = window.real("loss_sum"),
-                     .weight = window.real("weight")};
+                     .weight = window.real("weight"),
+                     .learning_rate = if_there("learning_rate"),
+                     .gradient_norm = if_there("gradient_norm")};
   return progress;
 }
 

@@ -9,7 +9,6 @@ void ReportWindow::add(const StepReport& step, Seconds took) {
   ++steps_;
   rows_ += rows_of(step);
   took_ += took;
-  gradient_norm_ = step.gradient_norm;
   notes_.insert(notes_.end(), step.notes.begin(), step.notes.end());
   for (const TowerReport& tower : step.towers) {
     const auto found = std::ranges::find(towers_, tower.device, &TowerReport::device);
@@ -31,7 +30,6 @@ void ReportWindow::add(const StepReport& step, Seconds took) {
 }
 
 void ReportWindow::fill(TrainingReport& report) const {
-  report.gradient_norm = gradient_norm_;
   report.rows_per_second = took_.count() > 0 ? rows_ / took_.count() : 0;
   report.notes = notes_;
   report.towers = towers_;

@@ -19,7 +19,7 @@ class ReportWindow {
  public:
   void add(const StepReport& step, Seconds took);
 
-  /// Fills towers, notes, gradient norm and speed.
+  /// Fills towers, notes and speed.
   void fill(TrainingReport& report) const;
 
   void clear() { *this = {}; }
@@ -28,7 +28,6 @@ class ReportWindow {
   std::int64_t steps_ = 0;
   double rows_ = 0;
   Seconds took_{};
-  double gradient_norm_ = 0;
   std::vector<TowerReport> towers_;
   std::vector<double> weights_;  ///< of the towers' losses
   std::vector<std::string> notes_;

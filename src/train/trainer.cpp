@@ -124,12 +124,15 @@ bool Trainer::Impl::step() {
   ++progress_.step;
   progress_.rows += static_cast<std::int64_t>(train::rows_of(*report));
   progress_.input = job_.position();
-  ++progress_.window.steps;
-  progress_.window.clipped += report->clipped ? 1 : 0;
+  Window& window = progress_.window;
+  ++window.steps;
+  window.clipped += report->clipped ? 1 : 0;
   if (report->applied) {
-    progress_.window.loss_sum += report->loss * report->weight;
-    progress_.window.weight += report->weight;
+    window.loss_sum += report->loss * report->weight;
+    window.weight += report->weight;
   }
+  window.learning_rate = base_rate_ * factor;
+  window.gradient_norm = report->gradient_norm;
   count_time();
   tell(&Observer::stepped, *report, progress_);
   return true;
@@ -139,7 +142,8 @@ TrainingReport Trainer::Impl::made_report() const {
   const Window& window = progress_.window;
   TrainingReport report{.progress = progress_,
                         .loss = window.loss_sum / window.weight,
-                        .learning_rate = learning_rate(job_.towers().options().optimizer),
+                        .learning_rate = window.learning_rate,
+                        .gradient_norm = window.gradient_norm,
                         .clip_rate = static_cast<double>(window.clipped) /
                                      static_cast<double>(std::max<std::int64_t>(window.steps, 1))};
   window_.fill(report);
@@ -278,9 +282,12 @@ void Trainer::Impl::save_what_is_there() {
 
 TrainingEnd Trainer::Impl::end(Ending ending) {
   // The window stays: a training that goes on from here reports as if it had not stopped.
-  const bool stepped = progress_.step > session_begin_;
-  if (stepped && progress_.window.steps > 0 && ending != Ending::stopped)
+  Window& window = progress_.window;
+  if (window.told < window.steps && ending != Ending::stopped) {
+    window.told = window.steps;
+    if (saved_step_ == progress_.step) saved_step_ = -1;  // that checkpoint does not know of it
     tell(&Observer::reported, made_report());
+  }
   if (ending != Ending::stopped && progress_.evaluated.step != progress_.step) evaluate();
   if (saver_) {
     if (progress_.step != saved_step_) save();

@@ -27,7 +27,13 @@ Manifest sample() {
                        .seconds = 12.25,
                        .input = {1, 5},
                        .schedule = {.decays = 2, .recent = {1.0 / 3, 0.7}},
-                       .window = {.steps = 3, .clipped = 1, .loss_sum = 1.1, .weight = 96},
+                       .window = {.steps = 3,
+                                  .told = 2,
+                                  .clipped = 1,
+                                  .loss_sum = 1.1,
+                                  .weight = 96,
+                                  .learning_rate = 0.1 / 3,
+                                  .gradient_norm = 1.0 / 7},
                        .evaluated = {30, 0, 10.5},
                        .saved = {36, 1, 12},
                        .best = 0.875,
@@ -57,6 +63,16 @@ TEST(Manifest, ReadsBackAsItWasBitForBit) {
   EXPECT_EQ(read.progress.window, written.progress.window);
   EXPECT_EQ(read.progress.input, written.progress.input);
   EXPECT_EQ(read.files.at(0).sha256, written.files.at(0).sha256);
+}
+
+TEST(Manifest, OneFromBeforeTheLastStepsFiguresWereKeptIsRead) {
+  Json json = Json::parse(to_json(sample()));
+  for (const char* key : {"told", "learning_rate", "gradient_norm"})
+    ASSERT_EQ(json["progress"]["window"].erase(key), 1U) << key;
+  const Window window = parse_manifest("m", json.dump()).progress.window;
+  EXPECT_EQ(window.steps, 3);
+  EXPECT_EQ(window.told, 3) << "the end of a training is not reported a second time";
+  EXPECT_TRUE(std::isnan(window.learning_rate) && std::isnan(window.gradient_norm));
 }
 
 TEST(Manifest, HasNoDeviceCount) {

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <filesystem>
 #include <latch>
+#include <utility>
 
 #include "io/system_call.h"
 #include "recorder.h"
@@ -58,6 +59,58 @@ TEST(Trainer, ResumeOnOtherDevicesEqualsNeverHavingStopped) {
   EXPECT_EQ(resumed.rows, at_once.rows);
   EXPECT_EQ(resumed.best, at_once.best);
   EXPECT_EQ(resumed.stale, at_once.stale);
+}
+
+/// What of a report does not measure time or name a device.
+auto essence(const TrainingReport& report) {
+  return std::tuple(report.progress.step, report.progress.rows, report.steps, report.loss,
+                    report.learning_rate, report.gradient_norm, report.clip_rate, report.done);
+}
+
+/// The reports of a training of 10 steps in sessions that `interrupt` ends.
+auto reports_in_sessions(std::int64_t report_every, int sessions,
+                         const std::function<void(std::int64_t step, bool& stop)>& interrupt) {
+  const std::string folder = new_folder("reports");
+  std::vector<decltype(essence({}))> reports;
+  for (int session = 0; session < sessions; ++session) {
+    const auto job = SmallJob{.sets = {}}.make();
+    bool stop = false;
+    Recorder recorder;
+    recorder.on_step = [&](const TrainingProgress& now) { interrupt(now.step, stop); };
+    Trainer trainer(*job,
+                    {.limits = {.steps = 10},
+                     .schedule = {.shape = ExponentialDecay{.rate = 0.5, .steps = 3}},
+                     .report_every = report_every,
+                     .folder = folder,
+                     .stop = [&] { return stop; }},
+                    {&recorder});
+    std::vector<std::string> problems;
+    if (const auto found = load_newest(folder, problems)) trainer.resume(*found);
+    try {
+      trainer.run();
+    } catch (const std::runtime_error&) {  // of `interrupt`
+    }
+    for (const TrainingReport& report : recorder.reports) reports.push_back(essence(report));
+  }
+  return reports;
+}
+
+TEST(Trainer, ReportsAfterAResumeEqualThoseOfATrainingThatNeverStopped) {
+  const auto never = [](std::int64_t, bool&) {};
+  for (const std::int64_t report_every : {4, 5, 20}) {
+    const auto expected = reports_in_sessions(report_every, 1, never);
+    for (const std::int64_t at : {3, 4, 5, 8, 9, 10}) {
+      const auto stop = [=](std::int64_t step, bool& stopped) { stopped = step == at; };
+      const auto fail = [=, failed = false](std::int64_t step, bool&) mutable {
+        if (step == at && !std::exchange(failed, true)) throw std::runtime_error("an observer");
+      };
+      EXPECT_EQ(reports_in_sessions(report_every, 2, stop), expected)
+          << "stopped at " << at << ", a report every " << report_every;
+      EXPECT_EQ(reports_in_sessions(report_every, 2, fail), expected)
+          << "failed at " << at << ", a report every " << report_every;
+    }
+    EXPECT_EQ(reports_in_sessions(report_every, 3, never), expected) << "started again when done";
+  }
 }
 
 /// A model with a buffer that safetensors has no type for.
