@@ -7,6 +7,7 @@
 #include <lockstep/progress.h>
 #include <lockstep/report.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,7 +19,8 @@ class Module;
 namespace lockstep {
 
 struct TrainingStart {
-  const torch::nn::Module& model;    ///< the first tower's replica
+  /// The replica that stands for all. Call it whenever you look: a device can be lost meanwhile.
+  std::function<const torch::nn::Module&()> model;
   const TrainingProgress& progress;  ///< step 0, or where a checkpoint stood
   std::vector<std::string> devices;
   std::vector<std::string> plan;  ///< lines for people: limits, cadence, retention

@@ -27,8 +27,8 @@ class TensorBoard::Impl {
     EventWriterOptions how;
     if (start.progress.step > 0) how.resumed_at = start.progress.step + 1;
     writer_.emplace(options_.folder, how);
-    model_ = &start.model;
-    writer_->graph(train::module_graph(start.model));
+    model_ = start.model;
+    writer_->graph(train::module_graph(model_()));
     std::string plan;
     for (const std::string& line : start.plan) plan += (plan.empty() ? "" : "; ") + line;
     std::string devices;
@@ -43,7 +43,7 @@ class TensorBoard::Impl {
   void step(const TrainingProgress& progress) {
     if (options_.histograms_every == 0 || progress.step % options_.histograms_every != 0) return;
     const torch::NoGradGuard no_grad;
-    for (const auto& parameter : model_->named_parameters()) {
+    for (const auto& parameter : model_().named_parameters()) {
       const torch::Tensor values =
           parameter.value().detach().to(torch::kCPU, torch::kFloat32).contiguous();
       writer_->histogram(
@@ -99,7 +99,7 @@ class TensorBoard::Impl {
 
  private:
   TensorBoardOptions options_;
-  const torch::nn::Module* model_ = nullptr;
+  std::function<const torch::nn::Module&()> model_;
   std::optional<EventWriter> writer_;
 };
 

@@ -100,7 +100,8 @@ TrainingEnd Trainer::Impl::loop() {
   clock_ = now();
   session_begin_ = progress_.step;
   progress_.input = job_.position();
-  tell(&Observer::started, TrainingStart{.model = job_.module(),
+  const auto model = [this]() -> const torch::nn::Module& { return job_.module(); };
+  tell(&Observer::started, TrainingStart{.model = model,
                                          .progress = progress_,
                                          .devices = device_names(),
                                          .plan = plan()});
