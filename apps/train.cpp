@@ -73,6 +73,14 @@ void tell_changes(const Manifest& manifest, const Recipe& recipe) {
     std::cerr << "note: changed since the checkpoint: " << change << "\n";
 }
 
+/// Writes down what is trained, but not over the file that it was read from.
+void keep_recipe(const TrainFlags& flags, const Recipe& recipe) {
+  const std::string path = flags.run_dir + "/recipe.toml";
+  std::error_code not_there;
+  if (!std::filesystem::equivalent(flags.recipe, path, not_there))
+    write_file(path, print_recipe(recipe));
+}
+
 int code_of(const TrainingEnd& end) {
   if (!end.error.empty()) return kFailed;
   return end.ending == Ending::stopped ? kStopped : kDone;
@@ -124,7 +132,7 @@ int train(TrainFlags flags, const Environment& environment) {
   Trainer trainer(*job, std::move(options), observers);
   if (found) trainer.resume(*found);
   found.reset();
-  write_file(flags.run_dir + "/recipe.toml", print_recipe(recipe));
+  keep_recipe(flags, recipe);
   const TrainingEnd end = trainer.run();
 
   if (flags.placement_report)

@@ -66,6 +66,17 @@ class Train(ProgramTest):
         self.assertExit(0, result)
         self.assertSameTraining(run, again)
 
+    def test_a_recipe_in_the_run_folder_is_not_written_over(self):
+        run = self.run_path()
+        os.makedirs(run)
+        with open(f"{run}/recipe.toml", "w", encoding="utf-8") as file:
+            file.write("# my own words\n[train]\nsteps = 2\n")
+        arguments = self.train_arguments(run, 2)
+        arguments[1] = f"{run}/recipe.toml"
+        self.assertExit(0, self.call(*arguments))
+        with open(f"{run}/recipe.toml", encoding="utf-8") as file:
+            self.assertEqual("# my own words\n[train]\nsteps = 2\n", file.read())
+
     def test_flags_may_stand_before_the_recipe(self):
         result = self.call("train", "--set", "train.steps=3", "--print-recipe", "fashion")
         self.assertExit(0, result)
