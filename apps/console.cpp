@@ -1,5 +1,7 @@
 #include "console.h"
 
+#include <lockstep/device.h>
+
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -15,6 +17,9 @@ class TextConsole : public Observer {
     std::string devices;
     for (const std::string& device : start.devices) devices += " " + device;
     line_.print("on" + devices);
+    line_.print("in " + std::to_string(start.shards) + (start.shards == 1 ? " shard" : " shards"));
+    uneven_ = uneven_shards(start.shards, static_cast<int>(start.devices.size()));
+    if (!uneven_.empty()) line_.print("note: " + uneven_);
     for (const std::string& part : start.plan) line_.print(part);
     if (start.progress.step > 0)
       line_.print("goes on from step " + std::to_string(start.progress.step));
@@ -39,7 +44,8 @@ class TextConsole : public Observer {
     for (const TowerReport& tower : report.towers)
       if (report.towers.size() > 1) text += "  " + tower.device + format(" %.4f", tower.loss);
     if (!line_.terminal()) line_.print(text + left(report));
-    for (const std::string& note : report.notes) line_.print("note: " + note);
+    for (const std::string& note : report.notes)
+      if (note != uneven_) line_.print("note: " + note);
   }
 
   void evaluating(const std::string& set, std::int64_t batches, std::int64_t total) override {
@@ -84,6 +90,7 @@ class TextConsole : public Observer {
 
   StatusLine line_;
   TrainingReport last_;
+  std::string uneven_;  ///< said at the start
 };
 
 class JsonConsole : public Observer {
@@ -92,6 +99,7 @@ class JsonConsole : public Observer {
     print({{"event", "start"},
            {"step", start.progress.step},
            {"devices", start.devices},
+           {"shards", start.shards},
            {"plan", start.plan}});
   }
 

@@ -13,10 +13,7 @@
 
 namespace lockstep::apps {
 
-/// For a recipe that names none: one a device, at least 4.
-inline int default_shards(int devices) { return devices > 4 ? devices : 4; }
-
-/// The strategy's options; `shards` of the recipe must be set.
+/// The strategy's options.
 MirroredOptions strategy_options(const Recipe& recipe, std::vector<Device> devices);
 
 /// When to report, evaluate, save and end. The folder is the caller's.

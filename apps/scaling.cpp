@@ -133,11 +133,10 @@ void print(const std::string& title, const std::vector<ScalingPoint>& points) {
 
 int scaling(const ScalingFlags& flags, const Environment& environment) {
   watch_signals();
-  Recipe recipe = load_recipe(flags.recipe, flags.sets);
+  const Recipe recipe = load_recipe(flags.recipe, flags.sets);
   const UsedDevices used = use_devices(flags.where, environment);
   for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
   const int all = static_cast<int>(used.devices.size());
-  if (recipe.shards == 0) recipe.shards = default_shards(all);
   std::vector<int> counts = flags.counts;
   for (int count = 1; flags.counts.empty() && count <= all; ++count) counts.push_back(count);
   ScalingCurves curves{.title = flags.recipe + ", " + std::to_string(recipe.shards) +

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <set>
 
 #include "commands.h"
 #include "console.h"
@@ -26,7 +28,7 @@ struct TrainFlags {
   std::string recipe;
   std::vector<std::string> sets;
   DeviceFlags where;
-  int shards = 0;
+  std::optional<int> shards;
   std::string run_dir;
   std::string resume = "auto";
   std::string log = "text";
@@ -89,8 +91,9 @@ int code_of(const TrainingEnd& end) {
 int train(TrainFlags flags, const Environment& environment) {
   watch_signals();
   if (flags.run_dir.empty()) flags.run_dir = default_run_dir(flags.recipe);
-  if (flags.shards > 0) flags.sets.push_back("shards=" + std::to_string(flags.shards));
-  Recipe recipe = load_recipe(flags.recipe, flags.sets);
+  if (flags.shards) flags.sets.push_back("shards=" + std::to_string(*flags.shards));
+  std::set<std::string> stated;
+  Recipe recipe = load_recipe(flags.recipe, flags.sets, &stated);
   std::shared_ptr<void> lock;
   std::optional<FoundCheckpoint> found;
   if (!flags.print_recipe) {
@@ -98,9 +101,7 @@ int train(TrainFlags flags, const Environment& environment) {
     found = checkpoint_to_resume(flags);
   }
   const UsedDevices used = use_devices(flags.where, environment, !flags.trace.empty());
-  if (recipe.shards == 0)
-    recipe.shards = found ? found->checkpoint.manifest.shards
-                          : default_shards(static_cast<int>(used.devices.size()));
+  if (found && !stated.contains("shards")) recipe.shards = found->checkpoint.manifest.shards;
   if (flags.print_recipe) {
     std::cout << print_recipe(recipe);
     return kDone;
@@ -171,9 +172,11 @@ void add_train(CLI::App& app, const Environment& environment, Run& run) {
   add_device_flags(*command, flags->where);
   command
       ->add_option("--shards", flags->shards,
-                   "parts of the global batch, what the result depends on; 0: as the recipe says, "
-                   "as the checkpoint has, or one a device, at least 4")
-      ->check(CLI::NonNegativeNumber);
+                   "parts of the global batch: what the result depends on, where the number of "
+                   "devices does not matter. By default as the recipe says, or the checkpoint has, "
+                   "else " +
+                       std::to_string(kDefaultShards))
+      ->check(CLI::PositiveNumber);
   command->add_option("--run-dir", flags->run_dir,
                       "folder of the run: checkpoints, TensorBoard events, the recipe. By default "
                       "runs/<recipe>");

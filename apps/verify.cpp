@@ -54,11 +54,10 @@ std::string compare(Job& expected, Job& found, int steps, StatusLine& line) {
 }
 
 int verify(const VerifyFlags& flags, const Environment& environment) {
-  Recipe recipe = load_recipe(flags.recipe, flags.sets);
+  const Recipe recipe = load_recipe(flags.recipe, flags.sets);
   const UsedDevices used = use_devices(flags.where, environment);
   for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
   const auto counts = counts_of(flags, static_cast<int>(used.devices.size()));
-  if (recipe.shards == 0) recipe.shards = default_shards(std::ranges::max(counts));
   JobFiles files;  // tokens are learned once
   const auto job_on = [&](int count) {
     auto job = make_job(

@@ -55,6 +55,7 @@ SequenceBatch random_batch(const Arguments& arguments) {
 double training_rate(const Arguments& arguments, const Seq2SeqOptions& shape,
                      const SequenceBatch& batch) {
   Mirrored<Seq2Seq> towers({.devices = cpu_devices(arguments.devices),
+                            .shards = arguments.devices,
                             .optimizer = Adam{.lr = 1e-3},
                             .clip = {.global_norm = 5}},
                            shape);

@@ -187,6 +187,7 @@ nlohmann::ordered_json run(const Arguments& arguments) {
   at::set_num_threads(arguments.devices * arguments.threads);
   lockstep::MirroredOptions options = Model::options();
   options.devices = lockstep::cpu_devices(arguments.devices, arguments.threads);
+  options.shards = arguments.devices;  // as the peers cut a batch: one part a device
   lockstep::Mirrored<Model> towers(options);
   towers.model().fill();
 

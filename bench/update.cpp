@@ -75,6 +75,7 @@ class Triad {
 nlohmann::ordered_json measure(int devices) {
   lockstep::MirroredOptions options = Mlp::options();
   options.devices = lockstep::cpu_devices(devices);
+  options.shards = devices;
   options.clip.global_norm = 1e-3;  // below the gradient's norm: every step is clipped
   lockstep::Mirrored<Mlp> towers(options);
   towers.model().fill();

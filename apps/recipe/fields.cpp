@@ -15,9 +15,8 @@ Section top(Recipe& own) {
               at_least(0));
   section.add("shards", own.shards,
               "parts of the global batch: what the result depends on, where the number of devices "
-              "does not matter; 0: as many as devices at the first start, at least 4, and then "
-              "what the checkpoint says",
-              from_to(0, 65536));
+              "does not matter; a run that resumes keeps its checkpoint's number if none is set",
+              from_to(1, 65536));
   section.add_choice("precision", own.precision,
                      {{Precision::float32, "float32"},
                       {Precision::bfloat16, "bfloat16"},

@@ -75,6 +75,13 @@ class Reader {
                       problem->what);
   }
 
+  /// The names of the fields that were set.
+  std::set<std::string> stated() const {
+    std::set<std::string> names;
+    for (const auto& [address, at] : places_) names.insert(name_of(sections_, address));
+    return names;
+  }
+
  private:
   const Field& field_of(const std::string& at, const std::string& name) const {
     const Field* field = find_field(sections_, name);
@@ -159,20 +166,22 @@ std::optional<std::string> content(const std::string& path) {
 }  // namespace
 
 Recipe parse_recipe(const std::string& text, const std::string& file,
-                    const std::vector<std::string>& sets) {
+                    const std::vector<std::string>& sets, std::set<std::string>* stated) {
   Reader reader;
   reader.read(text, file);
   for (const std::string& assignment : sets) reader.set(assignment);
+  if (stated) *stated = reader.stated();
   return reader.finish(file);
 }
 
-Recipe load_recipe(const std::string& name_or_path, const std::vector<std::string>& sets) {
+Recipe load_recipe(const std::string& name_or_path, const std::vector<std::string>& sets,
+                   std::set<std::string>* stated) {
   for (const Embedded& recipe : embedded_recipes())
     if (recipe.name == name_or_path)
-      return parse_recipe(recipe.text, name_or_path + " (built in)", sets);
+      return parse_recipe(recipe.text, name_or_path + " (built in)", sets, stated);
   const auto text = content(name_or_path);
   if (!text) refuse_name(name_or_path);
-  return parse_recipe(*text, shown(name_or_path, 1000), sets);
+  return parse_recipe(*text, shown(name_or_path, 1000), sets, stated);
 }
 
 std::vector<BuiltIn> built_in_recipes() {

@@ -4,10 +4,12 @@
 // built into the program, and any field can be set on the command line. Names, help and allowed
 // values of the fields are declared once, in fields.cpp.
 
+#include <lockstep/device.h>
 #include <lockstep/precision.h>
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -155,7 +157,7 @@ struct LogRecipe {
 struct Recipe {
   Family family = Family::classify;
   std::int64_t seed = 1;  ///< at least 0
-  int shards = 0;         ///< 0: as many as devices at the first start, at least 4
+  int shards = kDefaultShards;
   Precision precision = Precision::float32;
   DataRecipe data;
   TextRecipe text;
@@ -172,12 +174,15 @@ struct Recipe {
 
 /// Reads the built-in recipe of that name, or else the file at that path; then every "key=value" of
 /// `sets`, in order. What comes back keeps every rule. Throws ConfigError that says where, what was
-/// found, what is allowed, and the nearest valid name.
-Recipe load_recipe(const std::string& name_or_path, const std::vector<std::string>& sets = {});
+/// found, what is allowed, and the nearest valid name. `stated` gets the names of the fields that
+/// were set; the others have their defaults.
+Recipe load_recipe(const std::string& name_or_path, const std::vector<std::string>& sets = {},
+                   std::set<std::string>* stated = nullptr);
 
 /// The same for a text; messages call it `file`.
 Recipe parse_recipe(const std::string& text, const std::string& file,
-                    const std::vector<std::string>& sets = {});
+                    const std::vector<std::string>& sets = {},
+                    std::set<std::string>* stated = nullptr);
 
 /// A TOML text with every field and what it means, that reads back as the same recipe.
 std::string print_recipe(const Recipe& recipe);

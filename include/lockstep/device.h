@@ -63,4 +63,11 @@ Resolved resolve_devices(std::string_view text, Placement placement, int threads
 /// One line when `devices` ask for more threads than there are cores, else empty.
 std::string oversubscription(const std::vector<Device>& devices, const Inventory& machine);
 
+/// Parts of the global batch, unless another number is asked for. The result depends on it, so it
+/// is the same on any devices.
+inline constexpr int kDefaultShards = 4;
+
+/// One line when the devices cannot share the shards evenly, else empty.
+std::string uneven_shards(int shards, int devices);
+
 }  // namespace lockstep

@@ -49,7 +49,7 @@ struct MemoryLimit {
 
 struct MirroredOptions {
   std::vector<Device> devices = all_devices();
-  int shards = 0;  ///< parts of the global batch, what the result depends on; 0: one a device
+  int shards = kDefaultShards;  ///< parts of the global batch: what the result depends on
   Optimizer optimizer = Sgd{};
   std::vector<ParameterRule> rules = {};
   Clip clip = {};
@@ -136,7 +136,7 @@ class MirroredBase {
   MirroredBase(MirroredBase&&) noexcept;
   MirroredBase& operator=(MirroredBase&&) noexcept;
 
-  const MirroredOptions& options() const;  ///< with `shards` and the learning rate as they are now
+  const MirroredOptions& options() const;  ///< with the learning rate as it is now
   std::int64_t steps() const;              ///< taken so far, skipped ones included
   std::int64_t skipped() const;  ///< steps skipped for what was not finite, or had no weight
 

@@ -23,6 +23,7 @@ struct TrainingStart {
   std::function<const torch::nn::Module&()> model;
   const TrainingProgress& progress;  ///< step 0, or where a checkpoint stood
   std::vector<std::string> devices;
+  int shards = 0;                 ///< of the global batch: what the result depends on
   std::vector<std::string> plan;  ///< lines for people: limits, cadence, retention
 };
 

@@ -26,8 +26,8 @@ std::string first_difference(const State& expected, const State& found);
 
 namespace detail {
 
-/// Options for the first `count` devices of `options`, with shards fixed for all `counts`.
-MirroredOptions options_for(const MirroredOptions& options, const VerifyOptions& how, int count);
+/// Options for the first `count` devices of `options`.
+MirroredOptions options_for(const MirroredOptions& options, int count);
 
 /// Empty, or the difference between two towers after the same step.
 std::string compare(const StepReport& expected, const StepReport& found, const MirroredBase& a,
@@ -37,13 +37,12 @@ std::string compare(const StepReport& expected, const StepReport& found, const M
 
 /// Trains Model(args...) for a few steps on each number of devices: the first so many of
 /// options.devices. `source(step)` returns a batch, the same one whenever it is asked for a step.
-/// Without options.shards there are as many as the largest count.
 template <class Model, class Source, class LossFn, class... Args>
 Verification verify(const MirroredOptions& options, const VerifyOptions& how, const Source& source,
                     const LossFn& loss, const Args&... args) {
   for (std::size_t i = 1; i < how.counts.size(); ++i) {
-    Mirrored<Model> reference(detail::options_for(options, how, how.counts.front()), args...);
-    Mirrored<Model> candidate(detail::options_for(options, how, how.counts[i]), args...);
+    Mirrored<Model> reference(detail::options_for(options, how.counts.front()), args...);
+    Mirrored<Model> candidate(detail::options_for(options, how.counts[i]), args...);
     for (int step = 0; step < how.steps; ++step) {
       const auto batch = source(step);
       const StepReport expected = reference.step(batch, loss);

@@ -51,4 +51,22 @@ std::string oversubscription(const std::vector<Device>& devices, const Inventory
          std::to_string(machine.cores) + " cores: they take turns, the result is the same.";
 }
 
+std::string uneven_shards(int shards, int devices) {
+  if (shards < 1 || devices < 1 || shards % devices == 0) return "";
+  const auto count = [](int n) { return n == 1 ? std::string("one") : std::to_string(n); };
+  const std::string what = std::to_string(shards) + (shards == 1 ? " shard on " : " shards on ") +
+                           std::to_string(devices) + " devices: ";
+  const int each = shards / devices, more = shards % devices, rest = devices - more;
+  if (each == 0)
+    return what + count(rest) + (rest == 1 ? " device has" : " devices have") +
+           " no shard to compute; with " + std::to_string(devices) +
+           " shards every device has one, and the result is another one.";
+  return what + count(more) + (more == 1 ? " device computes " : " devices compute ") +
+         std::to_string(each + 1) +
+         (rest == 1 ? " while the other computes " : " while the others compute ") +
+         std::to_string(each) + "; with " + std::to_string(shards - more) + " or " +
+         std::to_string(shards + rest) +
+         " shards they share evenly, and the result is another one.";
+}
+
 }  // namespace lockstep

@@ -30,16 +30,14 @@ MirroredOptions validated(MirroredOptions options) {
     if (std::count(options.devices.begin(), options.devices.end(), device) > 1)
       throw ConfigError(device.name() + " is named twice; a device has one tower.");
   }
-  if (options.shards < 0)
-    throw ConfigError("shards is " + std::to_string(options.shards) +
-                      "; it must be 0 (one a device) or more.");
+  if (options.shards < 1)
+    throw ConfigError("shards is " + std::to_string(options.shards) + "; it must be 1 or more.");
   if (options.exchange.bucket_bytes < 0 || options.exchange.group < 0 || options.exchange.packs < 1)
     throw ConfigError("exchange: bucket_bytes and group must be 0 or more, packs 1 or more.");
   const DeviceKind kind = options.devices.front().kind;
   if (options.exchange.wire == Wire::nccl && kind != DeviceKind::gpu)
     throw ConfigError("exchange: NCCL moves bytes between GPUs; " + options.devices.front().name() +
                       " is none.");
-  if (options.shards == 0) options.shards = static_cast<int>(options.devices.size());
   for (const Device& device : options.devices) {
     device::prepare(device);
     device::limit_memory(device, options.memory_limit.fraction, options.memory_limit.bytes);
@@ -96,8 +94,10 @@ Engine::Engine(MirroredOptions options, const Factory& replica,
   for (int place = 0; place < pool_->size(); ++place) places.push_back(place);
   make_towers(places);
   add_hooks();
-  const std::string shared_cores = oversubscription(options_.devices, inventory());
-  if (!shared_cores.empty()) pending_notes_.push_back(shared_cores);
+  for (const std::string& note :
+       {oversubscription(options_.devices, inventory()),
+        uneven_shards(options_.shards, static_cast<int>(options_.devices.size()))})
+    if (!note.empty()) pending_notes_.push_back(note);
 }
 
 Engine::~Engine() {

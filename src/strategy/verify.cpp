@@ -1,6 +1,5 @@
 #include <lockstep/verify.h>
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <sstream>
@@ -72,13 +71,12 @@ std::string first_difference(const State& expected, const State& found) {
 
 namespace detail {
 
-MirroredOptions options_for(const MirroredOptions& options, const VerifyOptions& how, int count) {
+MirroredOptions options_for(const MirroredOptions& options, int count) {
   if (count < 1 || static_cast<std::size_t>(count) > options.devices.size())
     throw ConfigError("verify was asked for " + std::to_string(count) + " devices, and there are " +
                       std::to_string(options.devices.size()) +
                       " in options.devices; give at least as many as the largest count.");
   MirroredOptions result = options;
-  if (result.shards == 0) result.shards = *std::max_element(how.counts.begin(), how.counts.end());
   result.devices.resize(static_cast<std::size_t>(count));
   return result;
 }

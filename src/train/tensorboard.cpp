@@ -1,3 +1,4 @@
+#include <lockstep/device.h>
 #include <lockstep/events.h>
 #include <lockstep/tensorboard.h>
 #include <torch/torch.h>
@@ -34,8 +35,13 @@ class TensorBoard::Impl {
     std::string devices;
     for (const std::string& device : start.devices)
       devices += (devices.empty() ? "" : ", ") + device;
-    writer_->text("run", start.progress.step,
-                  rows({{"devices", devices}, {"plan", plan}}) + "\n" + options_.text);
+    std::string shards = std::to_string(start.shards);
+    const int count = static_cast<int>(start.devices.size());
+    if (const auto uneven = uneven_shards(start.shards, count); !uneven.empty())
+      shards += ". " + uneven;
+    writer_->text(
+        "run", start.progress.step,
+        rows({{"devices", devices}, {"plan", plan}, {"shards", shards}}) + "\n" + options_.text);
     if (!options_.hyper_parameters.empty())
       writer_->hyper_parameters(options_.hyper_parameters, options_.metrics);
   }

@@ -104,6 +104,7 @@ TrainingEnd Trainer::Impl::loop() {
   tell(&Observer::started, TrainingStart{.model = model,
                                          .progress = progress_,
                                          .devices = device_names(),
+                                         .shards = job_.towers().options().shards,
                                          .plan = plan()});
   for (;;) {
     if (progress_.window.steps >= options_.report_every) report();

@@ -70,7 +70,7 @@ TEST(RecipeErrors, AWrongTypeIsToldWithWhatWasFoundAndWhatIsAllowed) {
 TEST(RecipeErrors, AValueOutOfRangeIsRefused) {
   expect_in(refusal("[optimizer]\nlr = -0.1"), {"optimizer.lr: found -0.1", "a number above 0"});
   for (const char* line :
-       {"seed = -1", "shards = -1", "data.batch = 0", "data.batch = 3_000_000_000",
+       {"seed = -1", "shards = -1", "shards = 0", "data.batch = 0", "data.batch = 3_000_000_000",
         "model.dropout = 1", "model.dropout = 1.0", "optimizer.lr = 0", "optimizer.lr = nan",
         "optimizer.lr = inf", "optimizer.average = 1", "optimizer.beta2 = -1e-9",
         "schedule.patience = 9_000_000_000", "schedule.factor = 1", "schedule.boundaries = [0]",

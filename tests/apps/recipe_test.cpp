@@ -40,6 +40,14 @@ class RecipeFile : public testing::Test {
   fs::path folder_;
 };
 
+TEST(Recipe, TheNumberOfShardsIsFixedAndKnownToBeStatedOrNot) {
+  std::set<std::string> stated;
+  EXPECT_EQ(parse_recipe("train.steps = 1", "my.toml", {}, &stated).shards, kDefaultShards);
+  EXPECT_EQ(stated, (std::set<std::string>{"train.steps"}));
+  EXPECT_EQ(parse_recipe("train.steps = 1", "my.toml", {"shards=4"}, &stated).shards, 4);
+  EXPECT_EQ(stated, (std::set<std::string>{"shards", "train.steps"}));
+}
+
 TEST(Recipe, EveryKindOfFieldIsRead) {
   const Recipe recipe = read(R"(
     seed = 7

@@ -209,6 +209,26 @@ TEST(Devices, OversubscriptionCountsThreadsOfCpuDevices) {
   EXPECT_EQ(oversubscription(parse_devices("gpu", 1, kThreeGpus), {.cores = 1, .gpus = 3}), "");
 }
 
+TEST(Devices, ShardsThatTheyShareEvenlyAreNoMatter) {
+  for (const auto& [shards, devices] : {std::pair(4, 1), {4, 2}, {4, 4}, {1, 1}, {6, 3}, {8, 8}})
+    EXPECT_EQ(uneven_shards(shards, devices), "") << shards << " on " << devices;
+}
+
+TEST(Devices, ShardsThatTheyCannotShareEvenlyAreSaidWithNumbersThatTheyCan) {
+  EXPECT_EQ(uneven_shards(4, 3),
+            "4 shards on 3 devices: one device computes 2 while the others compute 1; with 3 or 6 "
+            "shards they share evenly, and the result is another one.");
+  EXPECT_EQ(uneven_shards(8, 3),
+            "8 shards on 3 devices: 2 devices compute 3 while the other computes 2; with 6 or 9 "
+            "shards they share evenly, and the result is another one.");
+  EXPECT_EQ(uneven_shards(4, 8),
+            "4 shards on 8 devices: 4 devices have no shard to compute; with 8 shards every device "
+            "has one, and the result is another one.");
+  EXPECT_EQ(uneven_shards(1, 2),
+            "1 shard on 2 devices: one device has no shard to compute; with 2 shards every device "
+            "has one, and the result is another one.");
+}
+
 TEST(Devices, TheInventoryCountsOnlyTheCoresOfTheAffinityMask) {
   // On a thread of its own: an affinity mask belongs to a thread and ends with it.
   int cores = 0;

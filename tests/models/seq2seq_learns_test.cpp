@@ -50,6 +50,7 @@ TEST(Seq2SeqLearns, ToReverseSequencesThatItHasNotSeen) {
   constexpr int kSteps = 350;
   constexpr double kRate = 4e-3;
   Mirrored<Seq2Seq> towers({.devices = cpu_devices(2),
+                            .shards = 2,
                             .optimizer = Adam{.lr = kRate},
                             .clip = {.global_norm = 5},
                             .seed = 1},

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/lockstep.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -22,9 +23,25 @@ const torch::Tensor& of(const std::vector<NamedTensor>& tensors, const std::stri
   throw std::out_of_range(name);
 }
 
-TEST(Mirrored, ShardsDefaultToOneADevice) {
+TEST(Mirrored, ByDefaultTheNumberOfDevicesDoesNotChangeTheResult) {
+  const auto trained = [](int devices) {
+    Mirrored<models::Mlp> towers({.devices = cpu_devices(devices), .seed = 3});
+    for (int step = 0; step < 2; ++step) towers.step(models::vectors(step), models::CrossEntropy{});
+    return towers.state();
+  };
+  const State one = trained(1);
+  for (const int devices : {2, 3, 5, 8})
+    EXPECT_EQ(first_difference(one, trained(devices)), "") << devices;
+}
+
+TEST(Mirrored, DevicesThatCannotShareTheShardsEvenlyAreSaidOnce) {
   Mirrored<models::Mlp> towers({.devices = cpu_devices(3)});
-  EXPECT_EQ(towers.options().shards, 3);
+  const auto said = [&](int step) {
+    const auto notes = towers.step(models::vectors(step), models::CrossEntropy{}).notes;
+    return std::ranges::count(notes, uneven_shards(kDefaultShards, 3));
+  };
+  EXPECT_EQ(said(0), 1);
+  EXPECT_EQ(said(1), 0);
 }
 
 TEST(Mirrored, MoreTowersThanShardsSitOut) {
@@ -281,7 +298,8 @@ struct Nothing : torch::nn::Module {};
 
 TEST(Mirrored, BadOptionsAreNamed) {
   EXPECT_THROW(Mirrored<models::Mlp>({.devices = {}}), ConfigError);
-  EXPECT_THROW(Mirrored<models::Mlp>({.devices = cpu_devices(1), .shards = -1}), ConfigError);
+  for (const int shards : {0, -1})
+    EXPECT_THROW(Mirrored<models::Mlp>({.devices = cpu_devices(1), .shards = shards}), ConfigError);
   EXPECT_THROW(Mirrored<models::Mlp>({.devices = cpu_devices(1), .optimizer = Adam{.beta1 = 2}}),
                ConfigError);
   EXPECT_THROW(Mirrored<models::Mlp>({.devices = {{.threads = 0}}}), ConfigError);

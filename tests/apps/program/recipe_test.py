@@ -76,6 +76,7 @@ class Recipe(ProgramTest):
             (["--devices", "tpu:0"], "tpu"),
             (["--devices", "cpu:3-1"], "a range runs upwards"),
             (["--shards", "-1"], "--shards"),
+            (["--shards", "0"], "--shards"),
             (["--log", "xml"], "--log"),
             (["--unknown"], "--unknown"),
         ):

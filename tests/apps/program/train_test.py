@@ -82,6 +82,31 @@ class Train(ProgramTest):
         self.assertExit(0, result)
         self.assertRegex(result.out, r"(?m)^steps = 3\b")
 
+    def test_by_default_the_number_of_devices_does_not_change_the_result(self):
+        alone = self.run_path("alone")
+        result = self.train(alone, 4, log="text")
+        self.assertExit(0, result)
+        self.assertRegex(result.out, r"(?m)^in 4 shards$")
+        self.assertNotIn("note: 4 shards", result.out)
+        for devices, sentence in (("cpu:0-4", "4 shards on 5 devices: one device has no shard"),
+                                  ("cpu:0-7", "4 shards on 8 devices: 4 devices have no shard")):
+            run = self.run_path(devices)
+            result = self.train(run, 4, log="text", devices=devices)
+            self.assertExit(0, result)
+            self.assertSameTraining(alone, run, devices)
+            self.assertRegex(result.out, r"(?m)^in 4 shards$")
+            self.assertEqual(1, result.out.count(f"note: {sentence}"), result.out)
+
+    def test_a_run_that_goes_on_keeps_its_number_of_shards(self):
+        run, whole = self.run_path(), self.run_path("whole")
+        self.assertExit(0, self.call(*self.train_arguments(run, 3), "--shards", "3"))
+        rest = self.train(run, 6)
+        self.assertExit(0, rest)
+        self.assertEqual(3, rest.events("start")[0]["shards"])
+        self.assertNotIn("shards:", rest.err)
+        self.assertExit(0, self.train(whole, 6, sets=["shards=3"]))
+        self.assertSameTraining(whole, run)
+
     def test_a_run_learns(self):
         run = self.run_path()
         result = self.train(run, 60, sets=["data.augment=false", "model.width=4"])
