@@ -1,7 +1,7 @@
 #pragma once
 
-// How a batch gets to a device: everything that `part` knows (see batch.h), tensor by tensor. A
-// batch type of your own that does not offer its tensors() offers
+// How a batch gets to a device: tensor by tensor, for every type that `part` can cut (batch.h). A
+// batch type of your own that does not offer tensors() offers
 //
 //   Batch to(torch::Device device) const;  // optional: needed on devices other than the CPU
 
@@ -18,86 +18,41 @@ concept OwnTo = requires(const Batch& batch, torch::Device device) {
   { batch.to(device) } -> std::convertible_to<Batch>;
 };
 
-namespace detail {
-
-/// Calls `action` with every leaf of a batch: a torch::Tensor& or a reference to a type of one's
-/// own.
-template <class Action>
-struct Leaves {
-  Action action;
-
-  void visit(torch::Tensor& leaf) { action(leaf); }
-
-  template <OwnBatch Batch>
-  void visit(Batch& leaf) {
-    action(leaf);
-  }
-  template <OfTensors Batch>
-  void visit(Batch& batch) {
-    std::apply([this](auto&... parts) { (visit(parts), ...); }, batch.tensors());
-  }
-  template <class Data, class Target>
-  void visit(torch::data::Example<Data, Target>& batch) {
-    visit(batch.data);
-    visit(batch.target);
-  }
-  template <class Data>
-  void visit(DataOnly<Data>& batch) {
-    visit(batch.data);
-  }
-  template <class First, class Second>
-  void visit(std::pair<First, Second>& batch) {
-    visit(batch.first);
-    visit(batch.second);
-  }
-  template <class... Parts>
-  void visit(std::tuple<Parts...>& batch) {
-    std::apply([this](Parts&... parts) { (visit(parts), ...); }, batch);
-  }
-  template <class Item, std::size_t size>
-  void visit(std::array<Item, size>& batch) {
-    for (Item& item : batch) visit(item);
-  }
-  template <class Item>
-  void visit(std::vector<Item>& batch) {
-    for (Item& item : batch) visit(item);
-  }
-};
-
-}  // namespace detail
-
-/// Calls action(torch::Tensor&) for each tensor of `batch`, in place; does not look into types of
-/// one's own without tensors().
+/// Calls action(torch::Tensor&) for each tensor of `batch`, in place; not for those inside a type
+/// of your own without tensors().
 template <class Batch, class Action>
 void for_each_tensor(Batch& batch, const Action& action) {
-  const auto leaf = [&]<class Leaf>(Leaf& each) {
-    if constexpr (std::is_same_v<Leaf, torch::Tensor>) action(each);
-  };
-  detail::Leaves<decltype(leaf)>{leaf}.visit(batch);
+  detail::for_each_leaf(batch, [&]<class Leaf>(Leaf& leaf) {
+    if constexpr (std::is_same_v<Leaf, torch::Tensor>)
+      action(leaf);
+    else if constexpr (detail::kIsList<Leaf>)
+      for (auto& example : leaf) for_each_tensor(example, action);
+  });
 }
 
-/// The batch on `device`: tensors that are there already stay what they are. From pinned memory the
-/// copy is only enqueued on the current stream, and the source must live until it is done. Throws
-/// ConfigError for a type of one's own that cannot move.
+/// The batch on `device`; a tensor that is there already is not copied. A copy from pinned memory
+/// is only enqueued on the current stream, and its source must live until it is done. Throws
+/// ConfigError for a type of your own that cannot move.
 template <class Batch>
 Batch to(Batch batch, torch::Device device) {
-  const auto leaf = [&]<class Leaf>(Leaf& each) {
+  detail::for_each_leaf(batch, [&]<class Leaf>(Leaf& leaf) {
     if constexpr (std::is_same_v<Leaf, torch::Tensor>) {
-      if (each.defined())
-        each = each.to(device, /*non_blocking=*/each.is_cpu() && each.is_pinned());
+      if (leaf.defined())
+        leaf = leaf.to(device, /*non_blocking=*/leaf.is_cpu() && leaf.is_pinned());
+    } else if constexpr (detail::kIsList<Leaf>) {
+      for (auto& example : leaf) example = to(std::move(example), device);
     } else if constexpr (OwnTo<Leaf>) {
-      each = each.to(device);
+      leaf = leaf.to(device);
     } else if (!device.is_cpu()) {
-      throw ConfigError("this batch type cannot go to " + device.str() +
-                        ": give it `Batch to(torch::Device) const`");
+      throw ConfigError("this batch type cannot be copied to " + device.str() +
+                        "; offer tensors() or `Batch to(torch::Device) const`.");
     }
-  };
-  detail::Leaves<decltype(leaf)>{leaf}.visit(batch);
+  });
   return batch;
 }
 
-/// The batch in memory that the accelerator of this machine can copy from while the host goes on;
-/// tensors of a device, and types of one's own, stay what they are.
+/// The batch in pinned memory, from which an accelerator copies while the host goes on. Tensors on
+/// a device, and types of your own without tensors(), stay as they are.
 template <class Batch>
 Batch pinned(Batch batch) {
   for_each_tensor(batch, [](torch::Tensor& each) {

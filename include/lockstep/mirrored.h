@@ -83,7 +83,10 @@ struct ShardWork {
 /// The shards of a batch, where they were loaded.
 template <class Batch>
 struct Shards {
-  Shards(const Batch& whole, int count) : batch(&whole), loaded(static_cast<std::size_t>(count)) {}
+  /// Throws ConfigError for a batch that cannot be cut.
+  Shards(const Batch& whole, int count) : batch(&whole), loaded(static_cast<std::size_t>(count)) {
+    require_same_rows(whole);
+  }
 
   ShardWork work() {
     return {.load =
@@ -97,7 +100,9 @@ struct Shards {
             .record =
                 [this](int shard, const c10::Stream& stream) {
                   for_each_tensor(*loaded[static_cast<std::size_t>(shard)],
-                                  [&](torch::Tensor& tensor) { tensor.record_stream(stream); });
+                                  [&](torch::Tensor& tensor) {
+                                    if (tensor.defined()) tensor.record_stream(stream);
+                                  });
                 },
             .forward = nullptr,
             .staging = staging};

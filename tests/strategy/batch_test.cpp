@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 #include <lockstep/batch.h>
+#include <lockstep/error.h>
+
+#include <string>
 
 namespace {
 
@@ -68,6 +71,21 @@ TEST(Split, CutsAListOfExamplesByTheList) {
   EXPECT_EQ(last.front().target.item<int>(), 2);
 }
 
+TEST(Split, AnUndefinedTensorIsUndefinedInEveryShard) {
+  const Sentences batch{Tensor(), torch::arange(7), 3};
+  EXPECT_EQ(rows(batch), 7);
+  for (const Sentences& part : split(batch, 3)) EXPECT_FALSE(part.words.defined());
+  EXPECT_EQ(part(batch, 2, 3).lengths.size(0), 3);
+  EXPECT_FALSE(part(Tensor(), 0, 2).defined());
+  EXPECT_EQ(rows(Tensor()), 0);
+  EXPECT_EQ(rows(std::pair(std::vector{Tensor(), rows_of(4)}, rows_of(5))), 4);
+}
+
+TEST(Split, ATensorWithoutDimensionsIsRefused) {
+  EXPECT_THROW(part(torch::tensor(1), 0, 2), ConfigError);
+  EXPECT_THROW(rows(std::pair(torch::tensor(1), rows_of(2))), ConfigError);
+}
+
 struct Ragged {
   std::vector<int> lengths;
   Ragged shard(int i, int n) const {
@@ -88,6 +106,24 @@ TEST(Split, AsksABatchTypeOfOnesOwn) {
   EXPECT_EQ(rows(batch), 3);
   EXPECT_EQ(rows(Ragged{{1, 2}}), kUnknownRows);
   EXPECT_EQ(part(std::pair(batch, rows_of(3)), 2, 3).first.lengths, std::vector<int>{7});
+}
+
+struct Both : Sentences {
+  Both shard(int, int) const { return *this; }
+};
+
+struct NotTied {
+  Tensor words;
+  auto tensors() const { return std::tie(words); }
+};
+
+TEST(Split, KnowsWhatItCanCut) {
+  static_assert(Shardable<Tensor> && Shardable<Ragged> && Shardable<Sentences> && Shardable<Both>);
+  static_assert(Shardable<std::vector<std::tuple<Sentences, std::array<Tensor, 2>>>>);
+  static_assert(Shardable<std::pair<torch::data::TensorExample, torch::data::Example<>>>);
+  static_assert(!Shardable<int> && !Shardable<std::vector<int>> && !Shardable<NotTied>);
+  static_assert(!Shardable<std::pair<Tensor, std::string>> && !Shardable<std::tuple<>>);
+  EXPECT_EQ(part(Both{}, 0, 2).bucket, 0);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <sstream>
 
 #include "models.h"
@@ -292,6 +293,56 @@ TEST(Mirrored, MoreDevicesThanCoresIsAllowedAndSaidOnce) {
   ASSERT_FALSE(report.notes.empty());
   EXPECT_NE(report.notes[0].find("take turns"), std::string::npos) << report.notes[0];
   EXPECT_TRUE(towers.step(models::vectors(1), models::CrossEntropy{}).notes.empty());
+}
+
+/// Of three kinds of step, what each says to a batch.
+template <class Batch>
+std::vector<std::string> refusals(const Batch& batch) {
+  Mirrored<models::Mlp> towers(options(2));
+  const auto loss = [](models::Mlp& model, const Batch&) { return model.first->weight.sum(); };
+  std::vector<std::string> messages;
+  for (const std::function<void()>& call : std::vector<std::function<void()>>{
+           [&] { towers.step(batch, loss); }, [&] { towers.compute(batch, loss); },
+           [&] { towers.stage(batch); }})
+    try {
+      call();
+      messages.push_back("");
+    } catch (const ConfigError& error) {
+      messages.push_back(error.what());
+    }
+  return messages;
+}
+
+struct Masked {
+  torch::Tensor words, lengths, mask;
+  auto tensors() { return std::tie(words, lengths, mask); }
+};
+
+TEST(Mirrored, ABatchWhoseTensorsDifferInRowsIsRefused) {
+  const torch::Tensor a = torch::zeros({12, 2}), b = torch::zeros({8});
+  const std::vector<torch::data::Example<>> list(8, {torch::zeros({3}), torch::tensor(1)});
+  const auto expect = [](const std::vector<std::string>& messages, const std::string& text) {
+    for (const std::string& message : messages)
+      EXPECT_NE(message.find(text), std::string::npos) << message;
+  };
+  expect(refusals(torch::data::Example<>(a, b)), "number 0 has 12, number 1 has 8");
+  expect(refusals(std::tuple(a, std::vector{a, b})), "number 0 has 12, number 2 has 8");
+  expect(refusals(std::pair(list, a)), "number 0 has 8, number 1 has 12");
+  expect(refusals(Masked{torch::Tensor(), a, b}), "number 1 has 12, number 2 has 8");
+  expect(refusals(Masked{a, torch::tensor(7), a}), "0 dimensions");
+  expect(refusals(Masked{}), "undefined");
+}
+
+TEST(Mirrored, AnUndefinedTensorOfABatchIsUndefinedInEveryShard) {
+  const auto [data, target] = models::vectors(0);
+  Mirrored<models::Mlp> towers(options(2)), plain(options(2));
+  const auto loss = [](models::Mlp& model, const Masked& shard) {
+    EXPECT_FALSE(shard.mask.defined());
+    return models::CrossEntropy{}(model, {shard.words, shard.lengths});
+  };
+  towers.step(Masked{data, target, {}}, loss);
+  plain.step(models::vectors(0), models::CrossEntropy{});
+  EXPECT_EQ(first_difference(plain.state(), towers.state()), "");
 }
 
 struct Nothing : torch::nn::Module {};
