@@ -4,6 +4,7 @@
 // device, one exact step: the number of devices never changes the result, bit for bit.
 
 #include <lockstep/batch_device.h>
+#include <lockstep/detail/requirements.h>
 #include <lockstep/device.h>
 #include <lockstep/error.h>
 #include <lockstep/exchange.h>
@@ -85,7 +86,7 @@ template <class Batch>
 struct Shards {
   /// Throws ConfigError for a batch that cannot be cut.
   Shards(const Batch& whole, int count) : batch(&whole), loaded(static_cast<std::size_t>(count)) {
-    require_same_rows(whole);
+    if constexpr (is_batch<Batch>()) require_same_rows(whole);
   }
 
   ShardWork work() {
@@ -183,7 +184,12 @@ class Mirrored : public MirroredBase {
   template <class... Args>
   explicit Mirrored(MirroredOptions options, const Args&... args)
       : Mirrored(std::move(options), std::make_shared<std::vector<std::shared_ptr<Model>>>(),
-                 [&args...] { return std::make_shared<Model>(args...); }) {}
+                 [&args...]() -> std::shared_ptr<Model> {
+                   if constexpr (detail::is_model<Model>())
+                     if constexpr (detail::takes_arguments<Model, const Args&...>())
+                       return std::make_shared<Model>(args...);
+                   return nullptr;
+                 }) {}
 
   /// One optimizer update. `loss(model, shard)` runs on each tower's thread, once a shard, and
   /// returns the mean over the shard's rows, or Loss{sum, weight}.
@@ -199,7 +205,7 @@ class Mirrored : public MirroredBase {
   template <class Batch>
   Staged<Batch> stage(Batch batch) {
     Staged<Batch> staged(std::move(batch), options().shards);
-    staged.shards_.staging = run_stage(staged.shards_.work());
+    if constexpr (Shardable<Batch>) staged.shards_.staging = run_stage(staged.shards_.work());
     return staged;
   }
 
@@ -220,23 +226,25 @@ class Mirrored : public MirroredBase {
   /// The range is read by the calling thread.
   template <class Range, class MetricFn>
   auto evaluate(Range&& batches, const MetricFn& metric) {
-    using Batch = std::decay_t<decltype(*std::begin(batches))>;
-    using Result = std::decay_t<std::invoke_result_t<const MetricFn&, Model&, const Batch&>>;
-    std::vector<std::unique_ptr<Result>> results;
-    auto next = std::begin(batches);
-    const auto end = std::end(batches);
-    run_tasks([&]() -> Task {
-      if (!(next != end)) return nullptr;
-      Result* result = results.emplace_back(std::make_unique<Result>()).get();
-      auto batch = std::make_shared<Batch>(*next);
-      ++next;
-      return [=, this, &metric](int tower) {
-        *result = metric(model_of(tower), to(*batch, device_of(tower)));
-      };
-    });
-    Result total{};
-    for (const auto& result : results) total += *result;
-    return total;
+    if constexpr (detail::is_evaluation<Model, Range, MetricFn>()) {
+      using Batch = std::decay_t<decltype(*std::begin(batches))>;
+      using Result = std::decay_t<std::invoke_result_t<const MetricFn&, Model&, const Batch&>>;
+      std::vector<std::unique_ptr<Result>> results;
+      auto next = std::begin(batches);
+      const auto end = std::end(batches);
+      run_tasks([&]() -> Task {
+        if (!(next != end)) return nullptr;
+        Result* result = results.emplace_back(std::make_unique<Result>()).get();
+        auto batch = std::make_shared<Batch>(*next);
+        ++next;
+        return [=, this, &metric](int tower) {
+          *result = metric(model_of(tower), to(*batch, device_of(tower)));
+        };
+      });
+      Result total{};
+      for (const auto& result : results) total += *result;
+      return total;
+    }
   }
 
   /// The first tower's replica. Between steps its weights are the weights: write them in place, or
@@ -253,8 +261,9 @@ class Mirrored : public MirroredBase {
                        auto& model = (*models)[static_cast<std::size_t>(tower)] = make();
                        if constexpr (std::is_base_of_v<torch::nn::Module, Model>)
                          return model;
-                       else
+                       else if constexpr (detail::kIsHolder<Model>)
                          return model->ptr();
+                       return nullptr;
                      }),
         models_(models) {}
 
@@ -266,11 +275,15 @@ class Mirrored : public MirroredBase {
 
   template <class Batch, class LossFn>
   detail::ShardWork work_of(detail::Shards<Batch>& shards, const LossFn& loss) {
-    detail::ShardWork work = shards.work();
-    work.forward = [this, &shards, &loss](int tower, int shard) {
-      const Batch& own = *shards.loaded[static_cast<std::size_t>(shard)];
-      return detail::as_loss(loss(model_of(tower), own), rows(own));
-    };
+    detail::ShardWork work;
+    if constexpr (Shardable<Batch>)
+      if constexpr (detail::is_loss<Model, Batch, LossFn>()) {
+        work = shards.work();
+        work.forward = [this, &shards, &loss](int tower, int shard) {
+          const Batch& own = *shards.loaded[static_cast<std::size_t>(shard)];
+          return detail::as_loss(loss(model_of(tower), own), rows(own));
+        };
+      }
     return work;
   }
 
