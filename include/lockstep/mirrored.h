@@ -4,6 +4,7 @@
 // device, one exact step: the number of devices never changes the result, bit for bit.
 
 #include <lockstep/batch_device.h>
+#include <lockstep/detail/arguments.h>
 #include <lockstep/detail/requirements.h>
 #include <lockstep/device.h>
 #include <lockstep/error.h>
@@ -181,15 +182,13 @@ class MirroredBase {
 template <class Model>
 class Mirrored : public MirroredBase {
  public:
+  /// Modules and tensors among `args` are copied for each tower, onto its device; what is one
+  /// module or tensor in `args` is one in each tower. So a module that you give is not the one that
+  /// is trained: model() has the weights. docs/using.md lists what is copied.
   template <class... Args>
   explicit Mirrored(MirroredOptions options, const Args&... args)
       : Mirrored(std::move(options), std::make_shared<std::vector<std::shared_ptr<Model>>>(),
-                 [&args...]() -> std::shared_ptr<Model> {
-                   if constexpr (detail::is_model<Model>())
-                     if constexpr (detail::takes_arguments<Model, const Args&...>())
-                       return std::make_shared<Model>(args...);
-                   return nullptr;
-                 }) {}
+                 detail::ModelMaker<Model, Args...>(args...)) {}
 
   /// One optimizer update. `loss(model, shard)` runs on each tower's thread, once a shard, and
   /// returns the mean over the shard's rows, or Loss{sum, weight}.

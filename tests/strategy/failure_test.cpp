@@ -200,10 +200,16 @@ TEST(Failure, WhileApplyingIsMendedByLoadingAState) {
   EXPECT_EQ(first_difference(whole.engine.state(), bench.engine.state()), "");
 }
 
+struct Uncut {
+  Uncut shard(int, int) const { throw std::runtime_error("cannot be cut"); }
+};
+
 TEST(Failure, ABatchThatCannotBeSplitLeavesTheTowersUsable) {
   Mirrored<models::Mlp> towers(options(2, 2));
-  models::Batch scalar{torch::tensor(1.0), torch::tensor(1)};
-  EXPECT_THROW(towers.step(scalar, models::CrossEntropy{}), TowerError);
+  const auto no_loss = [](models::Mlp&, const Uncut&) { return Loss{}; };
+  EXPECT_THROW(towers.step(Uncut{}, no_loss), TowerError);
+  const models::Batch scalar{torch::tensor(1.0), torch::tensor(1)};
+  EXPECT_THROW(towers.step(scalar, models::CrossEntropy{}), ConfigError);
   EXPECT_TRUE(towers.step(models::vectors(0), models::CrossEntropy{}).applied);
 }
 
