@@ -199,8 +199,9 @@ class Mirrored : public MirroredBase {
     return run_step(work_of(shards, loss));
   }
 
-  /// Starts to copy a batch to the devices, and returns: what `step` then finds there. Stage the
-  /// next batch before the step on this one, and the copy takes no time.
+  /// Starts to copy a batch to the devices, and returns; `step` then finds it there. Stage the next
+  /// batch before the step on this one, and the copy takes no time. Throws what is wrong with the
+  /// batch, as it is. A device that fails here is left to the step, which reports or replays it.
   template <class Batch>
   Staged<Batch> stage(Batch batch) {
     Staged<Batch> staged(std::move(batch), options().shards);

@@ -13,6 +13,7 @@
 #include <lockstep/mirrored.h>
 
 #include <atomic>
+#include <exception>
 #include <map>
 #include <memory>
 #include <set>
@@ -28,6 +29,9 @@
 #include "strategy/tower.h"
 
 namespace lockstep::detail {
+
+/// Whether a tower failed because of its device: lost, or out of memory.
+bool is_device_failure(const std::exception_ptr& cause);
 
 class Engine {
  public:

@@ -7,9 +7,6 @@
 
 namespace lockstep::detail {
 
-namespace {
-
-/// Whether a tower failed because of its device: lost, or out of memory.
 bool is_device_failure(const std::exception_ptr& cause) {
   try {
     std::rethrow_exception(cause);
@@ -23,8 +20,6 @@ bool is_device_failure(const std::exception_ptr& cause) {
     return false;
   }
 }
-
-}  // namespace
 
 /// Takes a device that failed out of the towers, and with it those that do not answer any more: the
 /// others share its shards, and its slices with the slots that were copied to the host. False when

@@ -20,8 +20,10 @@ std::shared_ptr<Staging> Engine::stage(const ShardWork& work) {
     if (!tower_at(place)) return;
     try {
       load_shards(*tower_at(place), work, *staging);
-    } catch (...) {  // what is not loaded now the step loads, or says why it cannot
+    } catch (...) {
       tower_at(place)->shard = -1;
+      // When a device fails, the step notices, and may be replayed without the device.
+      if (!is_device_failure(std::current_exception())) throw;
     }
   });
   return staging;
