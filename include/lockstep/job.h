@@ -1,6 +1,6 @@
 #pragma once
 
-// What a Trainer trains: a strategy with its input, its loss and what evaluates it.
+// What a Trainer trains: a strategy with its input, its loss and its evaluation sets.
 
 #include <lockstep/input_range.h>
 #include <lockstep/mirrored.h>
@@ -60,15 +60,18 @@ class Job {
 template <class Model, class Batch>
 class MirroredJob : public Job {
  public:
-  using LossFn = std::function<Loss(Model&, const Batch&)>;
   using Input = std::unique_ptr<Stream<Batch>>;
 
-  /// `steps_per_epoch` serves to say how long a training will take; 0: unknown.
+  /// `loss` is as for Mirrored::step. `steps_per_epoch` serves to say how long a training will
+  /// take; 0: unknown.
+  template <class LossFn>
   MirroredJob(std::unique_ptr<Mirrored<Model>> towers, Input input, LossFn loss,
               std::int64_t steps_per_epoch = 0)
       : towers_(std::move(towers)),
         input_(std::move(input)),
-        loss_(std::move(loss)),
+        train_([this, loss = std::move(loss)](Staged<Batch> batch) {
+          return towers_->step(std::move(batch), loss);
+        }),
         steps_per_epoch_(steps_per_epoch),
         position_(input_->position()) {}
 
@@ -90,11 +93,11 @@ class MirroredJob : public Job {
                      }});
   }
 
-  /// Adds a file that checkpoints hold, and that one to go on from has to have the same.
+  /// Adds a file that every checkpoint holds. A checkpoint with another content is not resumed.
   void add_file(const std::string& name, std::string content) { files_[name] = std::move(content); }
   std::map<std::string, std::string> files() const override { return files_; }
 
-  /// The next batch is staged before the step on this one: on accelerators it is copied meanwhile.
+  /// Stages the next batch before the step on this one, so that accelerators copy it meanwhile.
   std::optional<StepReport> step() override {
     const auto begin = std::chrono::steady_clock::now();
     if (!staged_) stage_next();
@@ -104,7 +107,7 @@ class MirroredJob : public Job {
       const Position next = input_->position();
       stage_next();
       const Seconds input = std::chrono::steady_clock::now() - begin;
-      StepReport report = towers_->step(std::move(batch), loss_);
+      StepReport report = train_(std::move(batch));
       // Simulated devices keep virtual time.
       if (towers_->options().devices.front().kind != DeviceKind::sim)
         for (TowerReport& tower : report.towers) tower.input += input;
@@ -157,7 +160,7 @@ class MirroredJob : public Job {
 
   std::unique_ptr<Mirrored<Model>> towers_;
   Input input_;
-  LossFn loss_;
+  std::function<StepReport(Staged<Batch>)> train_;
   std::int64_t steps_per_epoch_;
   Position position_;
   std::optional<Staged<Batch>> staged_;
