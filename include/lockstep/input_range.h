@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Goes through a stream once. Before each item `go_on` is asked; false ends the range.
+/// Goes through a stream once. Calls `go_on` before each item; false ends the range.
 template <class Item>
 class InputRange {
  public:
@@ -18,7 +18,7 @@ class InputRange {
     advance();
   }
 
-  bool stopped() const { return stopped_; }  ///< go_on ended it
+  bool stopped() const { return stopped_; }  ///< by go_on, not by the end of the stream
 
   struct End {};
   class Iterator {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Metrics are mergeable sums: each sample counts once, however the work was spread.
+// Metrics are sums that can be merged: each sample counts once, whichever device computed it.
 
 #include <map>
 #include <string>

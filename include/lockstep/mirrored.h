@@ -191,8 +191,8 @@ class Mirrored : public MirroredBase {
                  detail::ModelMaker<Model, Args...>(args...)) {}
 
   /// One optimizer update. `loss(model, shard)` runs on each tower's thread, once a shard, and
-  /// returns the mean over the shard's rows, or Loss{sum, weight}.
-  /// Throws TowerError when a tower fails: see there.
+  /// returns the mean over the shard's rows, or Loss{sum, weight}. Throws ConfigError for a batch
+  /// whose tensors differ in rows, TowerError when a tower fails: see there.
   template <class Batch, class LossFn>
   StepReport step(const Batch& batch, const LossFn& loss) {
     detail::Shards<Batch> shards(batch, options().shards);
@@ -221,9 +221,9 @@ class Mirrored : public MirroredBase {
     return run_compute(work_of(shards, loss));
   }
 
-  /// Calls `metric(model, batch)` for each batch of a range, batch by batch on whichever tower is
-  /// free, without gradients and in evaluation mode, and merges the results with += in batch order.
-  /// The range is read by the calling thread.
+  /// Calls `metric(model, batch)` for each batch of a range on whichever tower is free, without
+  /// gradients and in evaluation mode, and merges the results with += in batch order. The result
+  /// may be any type with a default constructor and +=. The range is read by the calling thread.
   template <class Range, class MetricFn>
   auto evaluate(Range&& batches, const MetricFn& metric) {
     if constexpr (detail::is_evaluation<Model, Range, MetricFn>()) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// verify: does the number of devices change the result of *your* model? Runs the same steps on
-// different numbers of devices, side by side, and names the first tensor that differs.
+// verify: does the number of devices change the result of *your* model? Trains it on different
+// numbers of devices, side by side, and names the first tensor that differs.
 
 #include <lockstep/mirrored.h>
 
@@ -35,8 +35,8 @@ std::string compare(const StepReport& expected, const StepReport& found, const M
 
 }  // namespace detail
 
-/// Trains Model(args...) for a few steps on each number of devices: the first so many of
-/// options.devices. `source(step)` returns a batch, the same one whenever it is asked for a step.
+/// Trains Model(args...) for a few steps on the first 1, 2, ... of options.devices, as
+/// `how.counts` says. `source(step)` must return the same batch each time it is asked for a step.
 template <class Model, class Source, class LossFn, class... Args>
 Verification verify(const MirroredOptions& options, const VerifyOptions& how, const Source& source,
                     const LossFn& loss, const Args&... args) {
