@@ -5,7 +5,7 @@
 FOLDER holds peer_ddp.py (PyTorch DistributedDataParallel), peer_tf1_towers.py (TensorFlow 1
 towers), peer_tf.py (TensorFlow's MirroredStrategy) and peer_jax.py, which take the same arguments
 and print the same JSON line as `bench/step`. The runs are interleaved, and of each the best round counts: timings on a shared machine are noisy, ratios of
-bests are not much so. Ratios are Lockstep's figure over the peer's.
+bests are not much so. Ratios are Lockstep's figure over the peer's. A peer that does not run is left out, with the reason.
 """
 
 import argparse
@@ -23,23 +23,43 @@ PEERS = {
     "tf-mirrored": ("TF_PYTHON", "peer_tf.py"),
     "jax": ("TF_PYTHON", "peer_jax.py"),
 }
+PACKAGES = {"PT_PYTHON": "torch numpy", "TF_PYTHON": "tensorflow-cpu jax optax numpy"}
+
+
+class NoReport(Exception):
+    """A run printed no report; the message says why."""
 
 
 def commands(args):
-    yield "lockstep", [str(args.step)]
+    """Lockstep and its peers, by name."""
+    programs = {"lockstep": [str(args.step)]}
     for name, (variable, script) in PEERS.items():
-        yield name, [os.environ.get(variable, sys.executable), str(args.peers / script)]
+        programs[name] = [os.environ.get(variable, sys.executable), str(args.peers / script)]
+    return programs
 
 
 def run(command, workload, args):
-    """The report of one run; raises if it prints none."""
+    """The report of one run; raises NoReport if it prints none."""
     full = [*command, workload, "--devices", str(args.devices), "--seconds", str(args.seconds)]
     quiet = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    output = subprocess.run(full, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=quiet, text=True)
+    try:
+        output = subprocess.run(full, capture_output=True, env=quiet, text=True)
+    except OSError as error:
+        raise NoReport(f"{full[0]}: {error.strerror}") from None
     lines = [line for line in output.stdout.splitlines() if line.startswith("{")]
-    if not lines:
-        raise SystemExit(f"no report from: {' '.join(full)} (exit code {output.returncode})")
+    if output.returncode != 0 or not lines:
+        said = output.stderr.strip().splitlines() or [f"exit code {output.returncode}"]
+        raise NoReport(said[-1])
     return json.loads(lines[-1])
+
+
+def leave_out(name, reason):
+    variable, _ = PEERS[name]
+    print(
+        f"{name} is left out: {reason}. It runs with the Python that {variable} names; there: "
+        f"pip install {PACKAGES[variable]}",
+        file=sys.stderr,
+    )
 
 
 def best(reports):
@@ -52,13 +72,20 @@ def best(reports):
     }
 
 
-def compare(workload, args):
-    reports = {name: [] for name, _ in commands(args)}
+def compare(workload, programs, args):
+    """The best figures of each program. Peers that fail are taken out of `programs`."""
+    reports = {name: [] for name in programs}
     for number in range(args.rounds):
-        for name, command in commands(args):
+        for name, command in list(programs.items()):
             print(f"{workload}: round {number + 1} of {args.rounds}: {name}", file=sys.stderr)
-            reports[name].append(run(command, workload, args))
-    return {name: best(rounds) for name, rounds in reports.items()}
+            try:
+                reports[name].append(run(command, workload, args))
+            except NoReport as error:
+                if name == "lockstep":
+                    raise SystemExit(f"{args.step} did not run: {error}") from None
+                leave_out(name, error)
+                del programs[name]
+    return {name: best(reports[name]) for name in programs}
 
 
 def main():
@@ -70,11 +97,18 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5, help="measured window of one run")
     args = parser.parse_args()
+    programs = commands(args)
     print("| workload | peer | samples/s | start to first step | peak memory |")
     print("| --- | --- | --- | --- | --- |")
     for workload in args.workloads:
-        figures = compare(workload, args)
+        figures = compare(workload, programs, args)
         own = figures.pop("lockstep")
+        if not figures:
+            print(
+                f"| {workload} | none: Lockstep's own | {own['samples_per_s']:.1f} | "
+                f"{own['startup_s']:.2f} s | {own['peak_rss_mb']:.0f} MB |",
+                flush=True,
+            )
         for name, peer in figures.items():
             ratios = [own[key] / peer[key] for key in ("samples_per_s", "startup_s", "peak_rss_mb")]
             print(f"| {workload} | {name} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + " |", flush=True)
