@@ -17,8 +17,9 @@ struct ProjectionLossOptions {
 /// The sum over rows of the cross entropy between softmax(features weight^T + bias) and `labels`,
 /// as a scalar. features [rows, size], weight [vocabulary, size], bias [vocabulary] or undefined,
 /// labels int64 [rows]. What backward() needs is computed with the loss, unless gradients are off;
-/// there is no second derivative. Under autocast to bfloat16 the products are made in it. Throws
-/// ConfigError for a label that is not in the vocabulary (on a CPU; others check it themselves).
+/// there is no second derivative: a backward pass with create_graph throws ConfigError. Under
+/// autocast to bfloat16 the products are made in it. Throws ConfigError for a label that is not in
+/// the vocabulary (on a CPU; others check it themselves).
 torch::Tensor projection_cross_entropy(const torch::Tensor& features, const torch::Tensor& weight,
                                        const torch::Tensor& bias, const torch::Tensor& labels,
                                        const ProjectionLossOptions& options = {});

@@ -24,7 +24,9 @@ struct Recurrent : torch::nn::Module {
   Recurrent(Cell cell, std::int64_t inputs, std::int64_t hidden);
 
   /// The state after every step, from inputs [time, rows, inputs]; starts at zero without `start`.
-  /// The first tensor is the layer's output. Under autocast in its lower precision.
+  /// The first tensor is the layer's output. Under autocast in its lower precision. backward()
+  /// needs the outputs: if one was changed in place, it throws LibTorch's error. There is no second
+  /// derivative: with create_graph it throws ConfigError.
   CellState forward(const torch::Tensor& inputs, const CellState& start = {});
 
   const Cell cell;

@@ -153,7 +153,11 @@ struct ProjectionCrossEntropy : torch::autograd::Function<ProjectionCrossEntropy
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& incoming) {
-    check(!torch::GradMode::is_enabled(), "this cross entropy has no second derivative");
+    if (torch::GradMode::is_enabled())
+      throw ConfigError(
+          "projection_cross_entropy has no second derivative, which create_graph asks for: use "
+          "torch::nn::functional::cross_entropy(torch::linear(features, weight, bias), labels) "
+          "there.");
     variable_list gradients = context->get_saved_variables();
     const Tensor& factor = incoming.at(0);
     if (!factor.is_cpu() || factor.item<double>() != 1)

@@ -34,7 +34,8 @@ struct Layer : torch::autograd::Function<Layer> {
                                const std::optional<Tensor>& cell_start) {
     const at::AutoDispatchBelowADInplaceOrView plain;
     const std::int64_t time = inputs.size(0), rows = inputs.size(1);
-    const Tensor flat = inputs.reshape({time * rows, inputs.size(2)});
+    const Tensor dense = inputs.contiguous();  // `inputs` itself, or a copy that nobody else has
+    const Tensor flat = dense.view({time * rows, inputs.size(2)});
     Tensor gates = bias.expand({time * rows, bias.size(0)}).clone();
     add_product(flat, weight_input.t(), of_inputs(cell, gates));
     gates = gates.view({time, rows, bias.size(0)});
@@ -57,20 +58,28 @@ struct Layer : torch::autograd::Function<Layer> {
     }
     ctx->saved_data["cell"] = static_cast<std::int64_t>(cell);
     ctx->saved_data["first"] = first;
-    ctx->save_for_backward({flat, weight_input, weight_hidden, gates, hidden, cells});
     ctx->set_materialize_grads(false);
     variable_list steps = {hidden.narrow(0, 1, time)};
     if (cells.defined()) steps.push_back(cells.narrow(0, 1, time));
+    // The outputs are the caller's too: saved as such, a change in place is found.
+    variable_list saved = {dense, weight_input, weight_hidden, gates, hidden, cells};
+    saved.insert(saved.end(), steps.begin(), steps.end());
+    ctx->save_for_backward(std::move(saved));
     return steps;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    if (torch::GradMode::is_enabled())
+      throw ConfigError(
+          "a lockstep::Recurrent layer has no second derivative, which create_graph asks for: use "
+          "torch::nn::LSTM or torch::nn::GRU there.");
     const auto cell = static_cast<Cell>(ctx->saved_data["cell"].toInt());
     const std::int64_t first = ctx->saved_data["first"].toInt();
     const variable_list saved = ctx->get_saved_variables();
-    const Tensor &flat = saved[0], &weight_input = saved[1], &weight_hidden = saved[2];
+    const Tensor &weight_input = saved[1], &weight_hidden = saved[2];
     const Tensor &gates = saved[3], &hidden = saved[4], &cells = saved[5];
     const std::int64_t time = gates.size(0), rows = gates.size(1);
+    const Tensor flat = saved[0].view({time * rows, saved[0].size(2)});
 
     const PackedMatrix recurring(weight_hidden);
     const Tensor d_gates = at::empty_like(gates);
@@ -111,6 +120,8 @@ struct Layer : torch::autograd::Function<Layer> {
 struct Swap : torch::autograd::Function<Swap> {
   static Tensor forward(AutogradContext* ctx, const Tensor& steps, const Tensor& order) {
     ctx->save_for_backward({order});
+    const at::AutoDispatchBelowADInplaceOrView
+        plain;  // no view, which nobody could change in place
     return swapped(steps, order);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {

@@ -8,7 +8,10 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
+
+#include "second_derivative.h"
 
 namespace {
 
@@ -208,10 +211,42 @@ TEST(Projection, GivesEachParameterItsOwnGradientMemory) {
   }
 }
 
-TEST(Projection, RefusesASecondDerivative) {
+TEST(Projection, RefusesASecondDerivativeAndSaysWhatHasOne) {
   const Problem problem(4, 3, 9, true);
-  EXPECT_THROW(torch::autograd::grad({problem.loss()}, {problem.weight}, {}, true, true),
-               std::logic_error);
+  try {
+    torch::autograd::grad({problem.loss()}, {problem.weight}, {}, true, true);
+    ADD_FAILURE() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("cross_entropy(torch::linear("), std::string::npos);
+  }
+}
+
+TEST(Projection, InputsChangedInPlaceAfterwardsDoNotChangeTheGradients) {
+  const Problem problem(10, 4, 30, true);
+  const auto expected = problem.gradients(problem.loss());
+  const Tensor features = problem.features * 1, weight = problem.weight * 1,
+               bias = problem.bias * 1, labels = problem.labels.clone();
+  const Tensor loss = projection_cross_entropy(features, weight, bias, labels);
+  {
+    const torch::NoGradGuard no_gradients;
+    for (const Tensor& input : {features, weight, bias, labels}) input.zero_();
+  }
+  expect_equal(problem.gradients(loss), expected);
+}
+
+TEST(Projection, ALossChangedInPlaceHasTheGradientsOfWhatItBecame) {
+  const Problem problem(10, 4, 30, true);
+  const auto expected = problem.gradients(problem.loss(), 2);
+  Tensor loss = problem.loss();
+  loss.mul_(2);
+  expect_equal(problem.gradients(loss), expected);
+}
+
+TEST(Projection, AGradientChangedInPlaceIsRefusedByTheNextBackward) {
+  const Problem problem(10, 4, 30, true);
+  const Tensor loss = problem.loss();
+  torch::autograd::grad({loss}, {problem.weight}, {}, /*retain_graph=*/true)[0].mul_(2);
+  EXPECT_THROW(torch::autograd::grad({loss}, {problem.weight}), c10::Error);
 }
 
 TEST(Projection, OfNoRowsIsZero) {
@@ -356,6 +391,30 @@ TEST(SampledSoftmax, RepeatsWithTheSameSeed) {
   const auto first = drawn(7);
   expect_equal(drawn(7), first);
   EXPECT_FALSE(torch::equal(drawn(8)[1], first[1]));
+}
+
+TEST(SampledSoftmax, HasItsSecondDerivative) {
+  const Problem problem(6, 4, 30, true, torch::kFloat64);
+  const auto loss = [&](const Tensor& features, const Tensor& weight) {
+    torch::manual_seed(7);  // the same tokens each time
+    return sampled_cross_entropy(features, weight, problem.bias, problem.labels, 20);
+  };
+  expect_second_derivative([&](const Tensor& x) { return loss(x, problem.weight); },
+                           problem.features);
+  expect_second_derivative([&](const Tensor& x) { return loss(problem.features, x); },
+                           problem.weight);
+}
+
+TEST(SampledSoftmax, InputsChangedInPlaceAreRefusedByBackward) {
+  const Problem problem(6, 4, 30, true);
+  const Tensor features = problem.features * 1;
+  const Tensor loss =
+      sampled_cross_entropy(features, problem.weight, problem.bias, problem.labels, 20);
+  {
+    const torch::NoGradGuard no_gradients;
+    features.mul_(2);
+  }
+  EXPECT_THROW(problem.gradients(loss), c10::Error);
 }
 
 TEST(SampledSoftmax, OfNoRowsIsZero) {

@@ -8,7 +8,11 @@
 #include <ATen/autocast_mode.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <string>
+
+#include "second_derivative.h"
 
 namespace {
 
@@ -145,6 +149,62 @@ TEST_P(RecurrentCell, BackwardTwiceGivesTheSame) {
   expect_close(torch::autograd::grad({sum}, {one.inputs}), first, 0);
 }
 
+/// Whether LibTorch says that backward() finds a tensor changed.
+bool refused_as_changed(const std::function<void()>& backward) {
+  try {
+    backward();
+    return false;
+  } catch (const c10::Error& error) {
+    return std::string(error.what()).find("modified by an inplace operation") != std::string::npos;
+  }
+}
+
+TEST_P(RecurrentCell, AnOutputChangedInPlaceIsRefusedByBackward) {
+  for (std::size_t i = 0; i < Case(GetParam()).start.size(); ++i) {
+    Case one(GetParam());
+    const CellState steps = one.layer.forward(one.inputs, one.start);
+    const Tensor sum = steps[i].mul_(2).sum();
+    EXPECT_TRUE(refused_as_changed([&] { sum.backward(); })) << "output " << i;
+  }
+}
+
+TEST_P(RecurrentCell, InputsAndWeightsChangedInPlaceAreRefusedByBackward) {
+  Case one(GetParam());
+  for (const std::size_t changed : {0u, 1u, 2u}) {
+    const Tensor inputs = one.inputs * 1;
+    const Tensor sum = one.layer.forward(inputs, one.start)[0].sum();
+    const torch::NoGradGuard no_gradients;
+    std::vector<Tensor>{inputs, one.layer.weight_input, one.layer.weight_hidden}[changed].mul_(2);
+    EXPECT_TRUE(refused_as_changed([&] { sum.backward(); })) << "tensor " << changed;
+  }
+}
+
+TEST_P(RecurrentCell, WhatItHasCopiedMayBeChangedInPlace) {
+  Case one(GetParam());
+  const Tensor inputs = (one.inputs * 1).transpose(0, 1).contiguous().transpose(0, 1);
+  CellState start;
+  for (const Tensor& part : one.start) start.push_back(part * 1);
+  const CellState expected = one.layer.forward(one.inputs, one.start);
+  const CellState found = one.layer.forward(inputs, start);
+  {
+    const torch::NoGradGuard no_gradients;
+    inputs.mul_(2);
+    for (const Tensor& part : start) part.mul_(2);
+  }
+  expect_close(one.gradients(found), one.gradients(expected), 0);
+}
+
+TEST_P(RecurrentCell, RefusesASecondDerivativeAndSaysWhatHasOne) {
+  Case one(GetParam(), torch::kFloat32);
+  const Tensor sum = one.layer.forward(one.inputs, one.start)[0].sum();
+  try {
+    torch::autograd::grad({sum}, {one.inputs}, {}, /*retain_graph=*/true, /*create_graph=*/true);
+    ADD_FAILURE() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("torch::nn::LSTM"), std::string::npos);
+  }
+}
+
 TEST_P(RecurrentCell, NoRowsAreFine) {
   Case one(GetParam(), torch::kFloat32);
   const CellState steps = one.layer.forward(torch::zeros({kTime, 0, kInputs}));
@@ -261,6 +321,33 @@ TEST(Reversed, ReversesItsGradient) {
   const Tensor lengths = torch::tensor({3, 2});
   (reversed(steps, lengths) * factors).sum().backward();
   EXPECT_TRUE(torch::equal(steps.grad(), reversed(factors, lengths)));
+}
+
+TEST(Reversed, GivesTheGradientOfWhatItsOutputIsChangedToInPlace) {
+  const Tensor steps = torch::randn({3, 2, 4}).requires_grad_(), factors = torch::randn({3, 2, 4});
+  const Tensor lengths = torch::tensor({3, 2});
+  const Tensor turned = reversed(steps, lengths);
+  turned.mul_(2);
+  (turned * factors).sum().backward();
+  EXPECT_TRUE(torch::equal(steps.grad(), reversed(2 * factors, lengths)));
+}
+
+TEST(Reversed, HasItsSecondDerivative) {
+  const Tensor lengths = torch::tensor({3, 2});
+  const Tensor factors = torch::randn({3, 2, 4}, torch::kFloat64);
+  expect_second_derivative(
+      [&](const Tensor& steps) { return (reversed(steps, lengths).pow(3) * factors).sum(); },
+      torch::randn({3, 2, 4}, torch::kFloat64));
+}
+
+TEST(StateAfter, HasItsSecondDerivative) {
+  const Tensor lengths = torch::tensor({3, 2});
+  const Tensor factors = torch::randn({2, 4}, torch::kFloat64);
+  expect_second_derivative(
+      [&](const Tensor& steps) {
+        return (state_after({steps}, lengths)[0].pow(3) * factors).sum();
+      },
+      torch::randn({3, 2, 4}, torch::kFloat64));
 }
 
 TEST(Recurrent, RefusesSizesThatMakeNoLayer) {
