@@ -43,6 +43,7 @@
 #include <lockstep/resnet.h>             // IWYU pragma: export
 #include <lockstep/retention.h>          // IWYU pragma: export
 #include <lockstep/schedule.h>           // IWYU pragma: export
+#include <lockstep/script.h>             // IWYU pragma: export
 #include <lockstep/seq2seq.h>            // IWYU pragma: export
 #include <lockstep/sequence_batch.h>     // IWYU pragma: export
 #include <lockstep/sim.h>                // IWYU pragma: export

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""A model of Python's that C++ trains, and that Python reads back.
+
+Usage: script_trains.py TRAIN DEPS
+
+Exports a model with torch.jit.save, lets TRAIN (tests/models/train_script.cpp) train it, and
+compares the names, the mode and the logits of what TRAIN saved. Exits 77 (skipped) where PyTorch or
+safetensors are not installed in DEPS.
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import warnings
+
+sys.path[:0] = [f"{sys.argv[2]}/{name}" for name in ("torch", "cuda", "oracles")]
+try:
+    import torch
+    from safetensors.torch import load_file
+    from torch import nn
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(20, 12)
+        self.lstm = nn.LSTM(12, 16, num_layers=2, dropout=0.3, batch_first=True)
+        self.norm = nn.BatchNorm1d(16)
+        self.dropout = nn.Dropout(0.2)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, tokens):
+        last = self.lstm(self.embedding(tokens))[0][:, -1]
+        return self.head(self.dropout(torch.relu(self.norm(last))))
+
+
+def main():
+    warnings.simplefilter("ignore")  # torch.jit is deprecated in Python
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        exported = torch.jit.script(Net())
+        torch.jit.save(exported, folder / "net.pt")
+        subprocess.run([sys.argv[1], str(folder)], check=True)
+        trained = torch.jit.load(folder / "trained.pt")
+        case = load_file(folder / "case.safetensors")
+    assert list(trained.state_dict()) == list(exported.state_dict())
+    assert all(parameter.requires_grad for parameter in trained.parameters())
+    before = dict(exported.named_parameters())
+    for key, parameter in trained.named_parameters():
+        assert not torch.equal(parameter, before[key]), f"{key} was not trained"
+    assert trained.norm.num_batches_tracked == 5
+    assert trained.training
+    trained.eval()
+    difference = (trained(case["tokens"]) - case["logits"]).abs().max().item()
+    assert difference <= 1e-6, f"logits differ by {difference}"
+
+
+if __name__ == "__main__":
+    main()
