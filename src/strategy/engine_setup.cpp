@@ -1,4 +1,5 @@
 #include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <algorithm>
 #include <cmath>
@@ -74,6 +75,7 @@ Engine::Engine(MirroredOptions options, const Factory& replica,
       loss_scale_(options_.precision == Precision::float16 ? options_.loss_scaling
                                                            : LossScaling{.initial = 1}),
       balances_(options_.balance == Balance::automatic) {
+  torch::jit::getProfilingMode() = false;  // for the whole process, see "Note: scripts"
   std::shared_ptr<torch::nn::Module> sample;
   auto modules = make_replicas(replica, sample);
   replicas_ =

@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/script.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -134,6 +135,40 @@ TEST_F(ScriptTest, IsTheSameBitForBitOnAnyNumberOfDevicesInBFloat16) {
   MirroredOptions one = options(cpu_devices(1)), three = options(cpu_devices(3));
   one.precision = three.precision = Precision::bfloat16;
   expect_same(trained(one), trained(three), "3 CPU devices");
+}
+
+/// Holds a script as a program would that does not know ScriptModule.
+struct Wrapper : torch::nn::Module {
+  explicit Wrapper(const std::string& file)
+      : script(torch::jit::load(file, torch::empty({0}).device())) {
+    for (const auto& item : script.named_parameters()) {
+      std::string name = item.name;
+      std::ranges::replace(name, '.', '_');
+      register_parameter(name, item.value);
+    }
+  }
+  Tensor forward(const Tensor& x) { return script.forward({x}).toTensor(); }
+  Script script;
+};
+
+TEST_F(ScriptTest, InsideAModuleOfOnesOwnIsTheSameBitForBitToo) {
+  Script net = part(std::make_shared<torch::jit::CompilationUnit>(), "Net");
+  net.register_module("first", linear(net._ivalue()->compilation_unit(), 12, 33));
+  net.register_module("second", linear(net._ivalue()->compilation_unit(), 33, 5));
+  net.define(R"(
+def forward(self, x: Tensor):
+  hidden = self.first.forward(x)
+  return self.second.forward(torch.sigmoid(hidden) * torch.tanh(hidden) + torch.exp(-hidden * hidden))
+)");
+  const std::string file = folder_.path() + "/net.pt";
+  net.save(file);
+  const auto run = [&](std::vector<Device> devices) {
+    Mirrored<Wrapper> towers(options(std::move(devices)), file);
+    return go_on(towers);
+  };
+  const Trained one = run(cpu_devices(1));
+  for (const int count : {2, 3})
+    expect_same(one, run(cpu_devices(count)), std::to_string(count) + " CPU devices");
 }
 
 TEST_F(ScriptTest, EqualsTheSameModelWrittenInCppToTheBit) {
