@@ -67,6 +67,23 @@ struct Tied : nn::Module {
   nn::Linear mix = nullptr;
 };
 
+/// Draws in every way that LibTorch has: some of its operators take a generator, some choose one.
+struct Noisy : nn::Module {
+  Noisy() {
+    embedding = register_module("embedding", nn::Embedding(20, 16));
+    output = register_module("output", nn::Linear(16, 20));
+  }
+  torch::Tensor forward(const torch::Tensor& tokens) {
+    auto x = torch::dropout(embedding(tokens), 0.2, is_training());
+    if (is_training()) x = x + 0.1 * torch::randn_like(x);
+    x = torch::scaled_dot_product_attention(x, x, x, {}, is_training() ? 0.3 : 0.0);
+    x = torch::alpha_dropout(x, 0.1, is_training());
+    return output(torch::feature_dropout(x, 0.2, is_training()));
+  }
+  nn::Embedding embedding = nullptr;
+  nn::Linear output = nullptr;
+};
+
 using Batch = std::pair<torch::Tensor, torch::Tensor>;
 
 /// A batch that depends on `step` and on nothing else.

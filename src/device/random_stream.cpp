@@ -1,8 +1,9 @@
 #include "device/random_stream.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 
-#include <utility>
+#include <unordered_map>
 
 namespace lockstep::device {
 namespace {
@@ -15,13 +16,35 @@ std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64
   return x ^ (x >> 31);
 }
 
-std::shared_ptr<Scope> scope_with(at::Generator generator) {
+/// Towers run on two kinds of accelerators; any other kind may have no default generator.
+bool lends(const at::Generator& generator) {
+  return generator.device().is_cuda() || generator.device().is_privateuseone();
+}
+
+std::recursive_mutex& turn_at(c10::Device device) {
+  static std::mutex mutex;
+  static auto* turns = new std::unordered_map<c10::Device, std::recursive_mutex>;
+  const std::scoped_lock lock(mutex);
+  return (*turns)[device];
+}
+
+at::Tensor state_of(at::Generator& generator) {
+  const std::scoped_lock lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_state(at::Generator& generator, const at::Tensor& state) {
+  const std::scoped_lock lock(generator.mutex());
+  generator.set_state(state);
+}
+
+std::shared_ptr<Scope> scope_with(const at::Generator& generator, const LentStream* lent) {
   auto scope = copy_of_current_scope();
   scope->cpu_generator =
       generator.device().is_cpu()
           ? generator
           : at::make_generator<at::CPUGeneratorImpl>(mix(generator.current_seed() + kGolden));
-  scope->generator = std::move(generator);
+  scope->generator = lent ? lent->borrower() : generator;
   return scope;
 }
 
@@ -33,6 +56,21 @@ std::uint64_t stream_seed(std::uint64_t seed, std::int64_t step, std::int64_t sh
   return mix(state + kGolden + static_cast<std::uint64_t>(shard));
 }
 
-RandomScope::RandomScope(at::Generator generator) : guard_(scope_with(std::move(generator))) {}
+LentStream::LentStream(const at::Generator& generator)
+    : lender_(generator),
+      default_(at::globalContext().defaultGenerator(generator.device())),
+      turn_(turn_at(generator.device())),
+      own_state_(state_of(default_)) {
+  set_state(default_, state_of(lender_));
+}
+
+LentStream::~LentStream() {
+  set_state(lender_, state_of(default_));
+  set_state(default_, own_state_);
+}
+
+RandomScope::RandomScope(const at::Generator& generator)
+    : lent_(lends(generator) ? std::optional<LentStream>(std::in_place, generator) : std::nullopt),
+      guard_(scope_with(generator, lent_ ? &*lent_ : nullptr)) {}
 
 }  // namespace lockstep::device

@@ -7,6 +7,8 @@
 #include <ATen/core/Generator.h>
 
 #include <cstdint>
+#include <mutex>
+#include <optional>
 
 #include "device/scope.h"
 
@@ -19,13 +21,33 @@ std::uint64_t stream_seed(std::uint64_t seed, std::int64_t step, std::int64_t sh
 inline constexpr std::int64_t kInitStream = -1;      ///< `step` of construction
 inline constexpr std::int64_t kEvaluateStream = -2;  ///< `step` of evaluation; shard = batch number
 
-/// While it lives, random operators of this thread draw from `generator`. Scopes nest. With a
-/// generator of another device, operators on CPU tensors draw from a twin that is seeded from it.
-class RandomScope {
+/// While it lives, the default generator of an accelerator goes on with the stream of another
+/// generator of that device: some operators draw from the default one, whatever they are given. One
+/// thread at a time may have a device's; others wait for their turn. Nests in one thread.
+class LentStream {
  public:
-  explicit RandomScope(at::Generator generator);
+  explicit LentStream(const at::Generator& generator);
+  ~LentStream();  ///< puts both streams back, the lent one as far as it has come
+  LentStream(const LentStream&) = delete;
+  LentStream& operator=(const LentStream&) = delete;
+
+  const at::Generator& borrower() const { return default_; }
 
  private:
+  at::Generator lender_, default_;
+  std::unique_lock<std::recursive_mutex> turn_;
+  at::Tensor own_state_;  // of the default generator
+};
+
+/// While it lives, random operators of this thread draw the numbers of `generator`. Scopes nest.
+/// With a generator of an accelerator it is a LentStream too, so a second thread waits until the
+/// device is free, and operators on CPU tensors draw from a twin that is seeded from it.
+class RandomScope {
+ public:
+  explicit RandomScope(const at::Generator& generator);
+
+ private:
+  std::optional<LentStream> lent_;  // on an accelerator
   ScopeGuard guard_;
 };
 

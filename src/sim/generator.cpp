@@ -5,6 +5,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <array>
+#include <mutex>
 
 namespace lockstep::sim {
 namespace {
@@ -18,21 +19,28 @@ class SimGenerator final : public c10::GeneratorImpl {
 
   const at::Generator& cpu() const { return cpu_; }
 
-  void set_current_seed(std::uint64_t seed) override { cpu_.set_current_seed(seed); }
-  void set_offset(std::uint64_t offset) override { cpu_.set_offset(offset); }
-  std::uint64_t get_offset() const override { return cpu_.get_offset(); }
-  std::uint64_t current_seed() const override { return cpu_.current_seed(); }
-  std::uint64_t seed() override { return cpu_.unsafeGetGeneratorImpl()->seed(); }
-  void set_state(const c10::TensorImpl& state) override {
-    cpu_.unsafeGetGeneratorImpl()->set_state(state);
-  }
-  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    return cpu_.unsafeGetGeneratorImpl()->get_state();
-  }
+  // Kernels draw under the lock of the generator inside.
+  void set_current_seed(std::uint64_t seed) override { locked()->set_current_seed(seed); }
+  void set_offset(std::uint64_t offset) override { locked()->set_offset(offset); }
+  std::uint64_t get_offset() const override { return locked()->get_offset(); }
+  std::uint64_t current_seed() const override { return locked()->current_seed(); }
+  std::uint64_t seed() override { return locked()->seed(); }
+  void set_state(const c10::TensorImpl& state) override { locked()->set_state(state); }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override { return locked()->get_state(); }
 
  private:
   SimGenerator* clone_impl() const override {
     return new SimGenerator(device().index(), cpu_.clone());
+  }
+
+  struct Locked {
+    std::unique_lock<std::mutex> lock;
+    c10::GeneratorImpl* generator;
+    c10::GeneratorImpl* operator->() const { return generator; }
+  };
+  Locked locked() const {
+    c10::GeneratorImpl* generator = cpu_.unsafeGetGeneratorImpl();
+    return {std::unique_lock(generator->mutex_), generator};
   }
 
   at::Generator cpu_;

@@ -1,4 +1,5 @@
 #include "sim/fallback.h"
+#include "sim/generator.h"
 #include "sim/kernels.h"
 
 #include <ATen/ATen.h>
@@ -44,7 +45,8 @@ void convolution_backward(const c10::OperatorHandle&, Stack* stack) {
 }
 
 /// Draws and multiplies as the CPU's dropout does, which is not its native_dropout: LibTorch sends
-/// other devices here. The mask that is returned is the scaled noise.
+/// other devices here. As on CUDA it draws from the device's default generator: there is no
+/// argument for another. The mask that is returned is the scaled noise.
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p,
                                                   std::optional<bool> train) {
   if (train && !*train) return {input.clone(), at::ones_like(input)};
@@ -52,7 +54,7 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   if (p >= 1)
     noise.zero_();
   else
-    noise.bernoulli_(1 - p).div_(1 - p);
+    noise.bernoulli_(1 - p, default_generator(input.device().index())).div_(1 - p);
   return {input.mul(noise), noise};
 }
 

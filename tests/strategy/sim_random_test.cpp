@@ -1,0 +1,93 @@
+// What is random, and what several towers share, on devices with a memory of their own.
+
+#include <thread>
+
+#include "on_sim.h"
+
+namespace {
+
+using namespace on_sim;
+using models::Noisy;
+
+constexpr int kSteps = 4;
+
+class SimRandom : public testing::Test {
+ protected:
+  void SetUp() override { sim::configure({.devices = 4}); }
+};
+
+class SimBits : public SimRandom {};
+
+models::Batch sentences(int step) { return models::sentences(step); }
+
+TEST_F(SimRandom, EveryKindOfDropoutIsTheSameBitForBitOn1To4Devices) {
+  const Trained one = train<Noisy>(options(sim_devices(1)), sentences, kSteps);
+  for (const int devices : {2, 3, 4})
+    expect_same(one, train<Noisy>(options(sim_devices(devices)), sentences, kSteps),
+                std::to_string(devices) + " devices");
+}
+
+TEST_F(SimRandom, DropoutIsTheSameWhenTrainingResumes) {
+  const Trained whole = train<Noisy>(options(sim_devices(2)), sentences, kSteps);
+  State half;
+  {
+    Mirrored<Noisy> towers(options(sim_devices(3)));
+    for (int step = 0; step < 2; ++step) towers.step(sentences(step), models::CrossEntropy{});
+    half = towers.state();
+  }
+  torch::rand({5}, torch::Device("sim:0"));  // a resumed program has drawn other numbers
+  Mirrored<Noisy> towers(options(sim_devices(1)));
+  towers.load(half);
+  for (int step = 2; step < kSteps; ++step) towers.step(sentences(step), models::CrossEntropy{});
+  EXPECT_EQ(first_difference(whole.state, towers.state()), "");
+}
+
+TEST_F(SimRandom, DropoutIsTheSameWhenADeviceIsLostAndItsShardsAreReplayed) {
+  const Trained whole = train<Noisy>(options(sim_devices(3)), sentences, kSteps);
+  MirroredOptions how = options(sim_devices(3));
+  how.on_device_failure = OnDeviceFailure::replay;
+  sim::inject({.kind = sim::Fault::Kind::lost, .device = 1, .step = 1, .at = 60});
+  Mirrored<Noisy> towers(how);
+  std::size_t left = 3;
+  for (int step = 0; step < kSteps; ++step)
+    left = towers.step(sentences(step), models::CrossEntropy{}).towers.size();
+  EXPECT_EQ(left, 2U);
+  EXPECT_EQ(first_difference(whole.state, towers.state()), "");
+}
+
+TEST_F(SimRandom, AStepLeavesTheDevicesOwnGeneratorAsItWas) {
+  const torch::Device device("sim:0");
+  Mirrored<Noisy> towers(options(sim_devices(1)));
+  const auto draws = [&](bool steps) {
+    torch::manual_seed(3);
+    const auto first = torch::rand({8}, device).cpu();
+    if (steps) towers.step(sentences(0), models::CrossEntropy{});
+    return torch::stack({first, torch::rand({8}, device).cpu()});
+  };
+  EXPECT_TRUE(torch::equal(draws(false), draws(true)));
+}
+
+/// Trains two at once on the same devices, each on a thread of its own, and compares each with
+/// itself alone.
+template <class Model>
+void expect_two_at_once(const MirroredOptions& first, const MirroredOptions& second,
+                        models::Batch (*source)(int), int steps) {
+  const std::vector<MirroredOptions> how = {first, second};
+  std::vector<Trained> alone, together(2);
+  for (const MirroredOptions& each : how) alone.push_back(train<Model>(each, source, steps));
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < 2; ++i)
+      threads.emplace_back([&, i] { together[i] = train<Model>(how[i], source, steps); });
+  }
+  expect_same(alone[0], together[0], "the first");
+  expect_same(alone[1], together[1], "the second");
+}
+
+TEST_F(SimRandom, TwoTrainingsWithDropoutAtOnceOnTheSameDevicesAreThoseAlone) {
+  MirroredOptions first = options(sim_devices(2)), second = first;
+  second.seed = 8;
+  expect_two_at_once<Noisy>(first, second, sentences, 10);
+}
+
+}  // namespace
