@@ -154,7 +154,7 @@ void run(const c10::OperatorHandle& handle, Stack* stack, CpuKernel kernel) {
   if (!op.is_view) {
     launch = Machine::instance().begin(arguments.device, op.name, arguments.uses());
     launch.in_place = op.in_place;
-    use_threads_of_forward(arguments.device);
+    use_threads_of_caller();
   } else {
     launch.device = arguments.device;
   }

@@ -1,23 +1,26 @@
 #include "sim/threads.h"
 
 #include <ATen/Parallel.h>
-#include <torch/csrc/autograd/graph_task.h>
 
-#include <array>
-#include <atomic>
+#include <string_view>
 
 namespace lockstep::sim {
+namespace {
 
-void use_threads_of_forward(int device) {
-  static std::array<std::atomic<int>, 64> threads{};
-  std::atomic<int>& mine = threads.at(static_cast<std::size_t>(device));
-  const int now = at::get_num_threads();
-  if (torch::autograd::get_current_graph_task_id() < 0) {
-    mine.store(now, std::memory_order_relaxed);
-    return;
-  }
-  const int before = mine.load(std::memory_order_relaxed);
-  if (before > 0 && before != now) at::set_num_threads(before);
+constexpr std::string_view kInfoName = "LOCKSTEP_SIM_THREADS";
+constexpr c10::DebugInfoKind kInfo(&kInfoName);
+
+struct Threads : c10::DebugInfoBase {
+  int count = at::get_num_threads();
+};
+
+}  // namespace
+
+ThreadsOfCaller::ThreadsOfCaller() : info_(kInfo, std::make_shared<Threads>()) {}
+
+void use_threads_of_caller() {
+  const auto* threads = static_cast<const Threads*>(c10::ThreadLocalDebugInfo::get(kInfo));
+  if (threads && threads->count != at::get_num_threads()) at::set_num_threads(threads->count);
 }
 
 }  // namespace lockstep::sim

@@ -1,7 +1,11 @@
 #include "models.h"
 #include "sim/on_sim.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
 
 namespace {
 
@@ -48,6 +52,33 @@ TEST(Sim, BackwardWorksOnDevicesMadeAfterTheFirstBackward) {
     x.square().sum().backward();
     EXPECT_EQ(x.grad().sum().item<float>(), 4);
   }
+}
+
+/// The gradient of a sum over many rows, which intra-op threads cut into parts.
+torch::Tensor gradient_with(int threads, const std::function<void()>& in_backward) {
+  at::set_num_threads(threads);
+  torch::manual_seed(5);
+  const auto rows = torch::randn({40000, 6}).to(device(0));
+  const auto weight = torch::full({6, 40}, 0.1, torch::requires_grad().device(device(0)));
+  const auto output = torch::tanh(rows.mm(weight));
+  output.register_hook([&](const torch::Tensor&) { in_backward(); });
+  output.sum().backward();
+  return weight.grad().cpu();
+}
+
+TEST(Sim, BackwardHasTheIntraOpThreadsOfItsCallerWhateverAnotherThreadDoes) {
+  lockstep::sim::configure({.devices = 1});
+  const int before = at::get_num_threads();
+  const auto one = gradient_with(1, [] {}), three = gradient_with(3, [] {});
+  ASSERT_FALSE(torch::equal(one, three)) << "threads must show, or nothing is tested";
+  const auto disturbed = gradient_with(3, [] {
+    std::jthread([] {
+      at::set_num_threads(1);
+      torch::ones({4}, device(0)).add(1);
+    }).join();
+  });
+  EXPECT_TRUE(torch::equal(three, disturbed));
+  at::set_num_threads(before);
 }
 
 TEST(Sim, DevicesAreKnownByName) {

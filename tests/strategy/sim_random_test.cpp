@@ -90,4 +90,32 @@ TEST_F(SimRandom, TwoTrainingsWithDropoutAtOnceOnTheSameDevicesAreThoseAlone) {
   expect_two_at_once<Noisy>(first, second, sentences, 10);
 }
 
+/// Sums over many rows, which several threads cut into parts.
+struct Long : torch::nn::Module {
+  Long() { layer = register_module("layer", torch::nn::Linear(6, 40)); }
+  torch::Tensor forward(const torch::Tensor& x) {
+    return torch::tanh(layer(x)).unflatten(1, {2, 20}).mean(2);
+  }
+  torch::nn::Linear layer = nullptr;
+};
+
+models::Batch long_rows(int step) {
+  auto random = models::generator(step);
+  return {torch::randn({40000, 6}, random), torch::randint(2, {40000}, random, torch::kInt64)};
+}
+
+TEST_F(SimBits, TwoTrainingsAtOnceOnTheSameDevicesKeepTheirIntraOpThreads) {
+  const auto with_threads = [](int threads) {
+    MirroredOptions how = options(sim_devices(2));
+    how.shards = 2;
+    for (Device& device : how.devices) device.threads = threads;
+    return how;
+  };
+  const auto one = train<Long>(with_threads(1), long_rows, 1);
+  const auto three = train<Long>(with_threads(3), long_rows, 1);
+  ASSERT_NE(first_difference(one.state, three.state), "")
+      << "threads must show, or nothing is tested";
+  expect_two_at_once<Long>(with_threads(1), with_threads(3), long_rows, 12);
+}
+
 }  // namespace
