@@ -69,19 +69,24 @@ struct Arguments {
                      " must be moved to the other's device first");
 }
 
-void add(Arguments& all, const Operator& op, std::size_t index, const at::Tensor& tensor) {
+void add(Arguments& all, const Operator& op, const at::Tensor& tensor, bool write) {
   if (!on_sim(tensor)) return;
   const int device = tensor.device().index();
   if (all.device >= 0 && device != all.device) throw_mixed(op, all.device, tensor);
   all.device = device;
   all.tensors.push_back(tensor);
-  all.writes.push_back(op.writes[index]);
+  all.writes.push_back(write);
+}
+
+bool is_training(const Operator& op, at::ArrayRef<c10::IValue> values) {
+  return op.training < 0 || values[static_cast<std::size_t>(op.training)].toBool();
 }
 
 Arguments read(const Operator& op, at::ArrayRef<c10::IValue> values) {
   Arguments all;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    for_each_tensor(values[i], [&](const at::Tensor& tensor) { add(all, op, i, tensor); });
+    const bool write = op.writes[i] || (op.trains[i] && is_training(op, values));
+    for_each_tensor(values[i], [&](const at::Tensor& tensor) { add(all, op, tensor, write); });
     if (all.device < 0 && values[i].isDevice() && values[i].toDevice().type() == kDeviceType &&
         values[i].toDevice().has_index())
       all.device = values[i].toDevice().index();

@@ -34,6 +34,17 @@ bool welcomes_cpu(const std::string& op, const c10::Argument& argument) {
   return false;
 }
 
+/// What an operator writes to, if it is training, though its schema does not say so. See "What is
+/// checked" in docs/sim.md for how these were found.
+bool updates_in_silence(const std::string& op, const c10::Argument& argument) {
+  if (op == "aten::mkldnn_rnn_layer_backward") return argument.name() == "workspace";
+  return is_one_of(op,
+                   {"aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm",
+                    "aten::batch_norm_update_stats", "aten::batch_norm_gather_stats",
+                    "aten::batch_norm_gather_stats_with_counts"}) &&
+         is_one_of(argument.name(), {"running_mean", "running_var"});
+}
+
 Operator read_schema(const c10::OperatorHandle& op) {
   const c10::FunctionSchema& schema = op.schema();
   Operator result;
@@ -42,6 +53,8 @@ Operator read_schema(const c10::OperatorHandle& op) {
     const c10::Argument& argument = schema.arguments()[i];
     const auto* alias = argument.alias_info();
     result.writes.push_back(alias && alias->isWrite());
+    result.trains.push_back(updates_in_silence(result.name, argument));
+    if (argument.name() == "training") result.training = static_cast<int>(i);
     result.may_mix.push_back(welcomes_cpu(result.name, argument));
     if (is_generator(argument.type())) result.generator = static_cast<int>(i);
   }

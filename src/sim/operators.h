@@ -1,6 +1,6 @@
 #pragma once
 
-// What the machine knows of an operator from its schema.
+// What the machine knows of an operator: what its schema says, and what that leaves out.
 
 #include "sim/machine.h"
 
@@ -11,6 +11,8 @@ namespace lockstep::sim {
 struct Operator {
   std::string name;              ///< "aten::add", without overload
   std::vector<bool> writes;      ///< by argument
+  std::vector<bool> trains;      ///< by argument: written if the operator is training
+  int training = -1;             ///< argument that says so; -1: it always is
   std::vector<bool> may_mix;     ///< by argument: tensors of the CPU are welcome
   bool is_view = false;          ///< touches no bytes
   bool in_place = true;          ///< what it returns are its arguments

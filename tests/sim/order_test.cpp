@@ -2,10 +2,13 @@
 
 #include "sim/on_sim.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
+
+#include <set>
 
 namespace {
 
@@ -154,6 +157,79 @@ TEST(Sim, ACopyToAnotherDeviceWithoutAnEventIsAnError) {
     x.to(device(1));
   };
   expect_caught(program, {"aten::copy_", "stream 0 of sim:1", "aten::mul", "stream 1 of sim:0"});
+}
+
+TEST(Sim, ARaceOnTheRunningStatisticsOfBatchNormIsAnError) {
+  const auto program = [](Program which) {
+    const auto x = ones();
+    const auto mean = torch::zeros({8}, device(0)), variance = torch::ones({8}, device(0));
+    const auto side = side_stream();
+    order(main_stream(), side);
+    torch::batch_norm(x, {}, {}, mean, variance, /*training=*/true, 0.1, 1e-5, false);
+    if (which == Program::mended) order(main_stream(), side);
+    const c10::StreamGuard guard(side);
+    mean.add(variance);
+  };
+  expect_caught(program, {"aten::add", "aten::native_batch_norm", "reads", "writes"});
+}
+
+TEST(Sim, BatchNormOfAnEvaluationOnlyReadsItsRunningStatistics) {
+  lockstep::sim::configure({.devices = 1});
+  const auto mean = torch::zeros({8}, device(0)), variance = torch::ones({8}, device(0));
+  const auto side = side_stream();
+  const auto x = ones();
+  order(main_stream(), side);
+  const auto evaluate = [&] {
+    return torch::batch_norm(x, {}, {}, mean, variance, /*training=*/false, 0.1, 1e-5, false);
+  };
+  const auto first = evaluate();
+  const c10::StreamGuard guard(side);
+  EXPECT_NO_THROW(evaluate());
+}
+
+TEST(Sim, StatisticsGatheredFromTheBatchAreWrittenToo) {
+  const auto program = [](Program which) {
+    const auto x = ones();
+    const auto mean = torch::zeros({8}, device(0)), variance = torch::ones({8}, device(0));
+    const auto side = side_stream();
+    order(main_stream(), side);
+    at::batch_norm_update_stats(x, mean, variance, 0.1);
+    if (which == Program::mended) order(main_stream(), side);
+    const c10::StreamGuard guard(side);
+    variance.add(1);
+  };
+  expect_caught(program, {"aten::add", "aten::batch_norm_update_stats"});
+}
+
+TEST(Sim, EveryOperatorWithRunningStatisticsIsKnownToWriteOrToRead) {
+  // A LibTorch with another one needs a look at updates_in_silence.
+  const std::set<std::string> made_of_others = {"batch_norm", "instance_norm",
+                                                "_batch_norm_impl_index"};
+  const std::set<std::string> write = {
+      "native_batch_norm",       "cudnn_batch_norm",        "miopen_batch_norm",
+      "batch_norm_update_stats", "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts"};
+  const std::set<std::string> read = {"_native_batch_norm_legit_no_training",
+                                      "_batch_norm_no_update",
+                                      "_native_batch_norm_legit_functional",
+                                      "_batch_norm_with_update_functional",
+                                      "native_batch_norm_backward",
+                                      "batch_norm_backward",
+                                      "cudnn_batch_norm_backward",
+                                      "miopen_batch_norm_backward",
+                                      "_batch_norm_impl_index_backward"};
+  std::set<std::string> found, known;
+  for (const auto* names : {&made_of_others, &write, &read})
+    known.insert(names->begin(), names->end());
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findSchema(name);
+    if (!op || name.name.rfind("aten::", 0) != 0) continue;
+    for (const c10::Argument& argument : op->schema().arguments())
+      if (argument.name() == "running_mean" &&
+          !(argument.alias_info() && argument.alias_info()->isWrite()))
+        found.insert(name.name.substr(6));
+  }
+  EXPECT_EQ(found, known);
 }
 
 TEST(Sim, ANarrowedPartOfAnArenaHasAnOrderOfItsOwn) {
