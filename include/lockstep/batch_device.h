@@ -8,6 +8,7 @@
 #include <lockstep/batch.h>
 #include <lockstep/error.h>
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 
@@ -57,6 +58,25 @@ template <class Batch>
 Batch pinned(Batch batch) {
   for_each_tensor(batch, [](torch::Tensor& each) {
     if (each.defined() && each.is_cpu()) each = each.pin_memory();
+  });
+  return batch;
+}
+
+namespace detail {
+
+/// Where LibTorch's memory begins, and what the CPU's kernels compute with depends on.
+inline constexpr std::uintptr_t kAlignment = 64;
+
+}  // namespace detail
+
+/// The batch with each tensor of the CPU at an address that is a multiple of 64 bytes; those that
+/// are not there are copied. See "Note: alignment" in docs/notes.md.
+template <class Batch>
+Batch aligned(Batch batch) {
+  for_each_tensor(batch, [](torch::Tensor& each) {
+    if (!each.defined() || !each.is_cpu() || each.layout() != torch::kStrided) return;
+    if (reinterpret_cast<std::uintptr_t>(each.const_data_ptr()) % detail::kAlignment != 0)
+      each = each.clone();
   });
   return batch;
 }

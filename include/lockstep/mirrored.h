@@ -187,7 +187,7 @@ class Mirrored : public MirroredBase {
         auto batch = std::make_shared<Batch>(*next);
         ++next;
         return [=, this, &metric](int tower) {
-          *result = metric(model_of(tower), to(*batch, device_of(tower)));
+          *result = metric(model_of(tower), aligned(to(*batch, device_of(tower))));
         };
       });
       Result total{};

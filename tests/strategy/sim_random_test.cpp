@@ -118,4 +118,61 @@ TEST_F(SimBits, TwoTrainingsAtOnceOnTheSameDevicesKeepTheirIntraOpThreads) {
   expect_two_at_once<Long>(with_threads(1), with_threads(3), long_rows, 12);
 }
 
+/// Rows of 40 bytes: a shard rarely begins where LibTorch's memory would.
+struct Narrow : torch::nn::Module {
+  Narrow() {
+    first = register_module("first", torch::nn::Linear(10, 17));
+    second = register_module("second", torch::nn::Linear(17, 5));
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return second(torch::relu(first(x))); }
+  torch::nn::Linear first = nullptr, second = nullptr;
+};
+
+models::Batch narrow_rows(int step) {
+  auto random = models::generator(step);
+  return {torch::randn({13, 10}, random), torch::randint(5, {13}, random, torch::kInt64)};
+}
+
+TEST_F(SimBits, RowsOf40BytesGiveTheCpusBits) {
+  MirroredOptions cpu = options(cpu_devices(2)), sim = options(sim_devices(3));
+  cpu.shards = sim.shards = 4;
+  expect_same(train<Narrow>(cpu, narrow_rows, kSteps), train<Narrow>(sim, narrow_rows, kSteps),
+              "3 simulated devices");
+}
+
+/// The same rows, `floats` floats after an address that is a multiple of 64 bytes.
+models::Batch moved(const models::Batch& batch, std::int64_t floats) {
+  const auto memory = torch::empty({batch.first.numel() + floats});
+  const auto rows = memory.narrow(0, floats, batch.first.numel()).view(batch.first.sizes());
+  rows.copy_(batch.first);
+  return {rows, batch.second};
+}
+
+TEST_F(SimBits, WhereABatchLiesInMemoryDoesNotChangeABit) {
+  MirroredOptions how = options(cpu_devices(2));
+  how.shards = 4;
+  const auto expected = train<Narrow>(how, narrow_rows, kSteps);
+  for (const int floats : {1, 2, 3, 4, 7, 15})
+    expect_same(expected,
+                train<Narrow>(
+                    how, [&](int step) { return moved(narrow_rows(step), floats); }, kSteps),
+                std::to_string(floats) + " floats further");
+}
+
+TEST_F(SimBits, WhereABatchLiesInMemoryDoesNotChangeAnEvaluation) {
+  Mirrored<Narrow> towers(options(cpu_devices(2)));
+  const auto metric = [](Narrow& net, const models::Batch& batch) {
+    return Mean{net.forward(batch.first).to(torch::kFloat64).pow(2).sum().item<double>(), 1};
+  };
+  const auto value = [&](int floats) {
+    std::vector<models::Batch> batches;
+    for (int i = 0; i < 8; ++i) {
+      auto [rows, targets] = narrow_rows(i);
+      batches.push_back(moved({rows.narrow(0, 0, 3), targets.narrow(0, 0, 3)}, floats));
+    }
+    return towers.evaluate(batches, metric).value();
+  };
+  for (const int floats : {1, 2, 3}) EXPECT_EQ(value(0), value(floats)) << floats;
+}
+
 }  // namespace

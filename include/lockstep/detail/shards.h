@@ -38,7 +38,7 @@ struct Shards {
                 [this](int shard, const torch::Device& device) {
                   auto& own = loaded[static_cast<std::size_t>(shard)];
                   Batch rows_of_it = part(*batch, shard, static_cast<int>(loaded.size()));
-                  own.emplace(device.is_cpu() ? std::move(rows_of_it)
+                  own.emplace(device.is_cpu() ? aligned(std::move(rows_of_it))
                                               : to(pinned(std::move(rows_of_it)), device));
                   return rows(*own);
                 },
