@@ -30,10 +30,16 @@ void register_fallbacks(torch::Library& aten) {
   }
 }
 
+void refuse_sparse(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  throw ConfigError(c10::toString(op.operator_name()) +
+                    " makes or takes a sparse tensor, which simulated devices do not have; use a "
+                    "dense one (sparse = false).");
+}
+
 /// The libraries live as long as the process: LibTorch has no way back.
 void register_kernels() {
   auto& libraries = *new std::vector<torch::Library>;
-  libraries.reserve(4);
+  libraries.reserve(6);
   const auto open = [&](const char* name, c10::DispatchKey key) -> torch::Library& {
     return libraries.emplace_back(torch::Library::IMPL, name, key, __FILE__, __LINE__);
   };
@@ -44,6 +50,9 @@ void register_kernels() {
   register_cells(aten);
   register_fallbacks(aten);
   open("_", kKey).fallback(torch::CppFunction::makeFromBoxedFunction<&run_cpu_kernel>());
+  for (const auto sparse :
+       {c10::DispatchKey::SparsePrivateUse1, c10::DispatchKey::SparseCsrPrivateUse1})
+    open("_", sparse).fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
   open("_", c10::DispatchKey::AutocastPrivateUse1).fallback(torch::CppFunction::makeFallthrough());
   register_autocast(open("aten", c10::DispatchKey::AutocastPrivateUse1));
 }

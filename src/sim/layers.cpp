@@ -62,6 +62,18 @@ at::Tensor native_dropout_backward(const at::Tensor& gradient, const at::Tensor&
   return gradient.mul(noise);
 }
 
+/// The CPU's gradient of an embedding. Towers make a sparse one dense; here it never is sparse.
+void embedding_backward(const c10::OperatorHandle&, Stack* stack) {
+  const bool sparse = pop(*stack).toBool();
+  const bool by_frequency = pop(*stack).toBool();
+  const auto padding = pop(*stack).toInt(), rows = pop(*stack).toInt();
+  const auto indices = pop(*stack).toTensor();
+  const auto gradient = pop(*stack).toTensor();
+  const auto result =
+      at::embedding_backward(gradient, indices, rows, padding, by_frequency, sparse);
+  push(*stack, sparse ? result.to_dense() : result);
+}
+
 }  // namespace
 
 void register_layers(torch::Library& aten) {
@@ -70,6 +82,8 @@ void register_layers(torch::Library& aten) {
             CppFunction::makeFromBoxedFunction<&run_as<&convolution>>());
   aten.impl("convolution_backward_overrideable",
             CppFunction::makeFromBoxedFunction<&run_as<&convolution_backward>>());
+  aten.impl("embedding_backward",
+            CppFunction::makeFromBoxedFunction<&run_as<&embedding_backward>>());
   aten.impl("native_dropout", TORCH_FN(native_dropout));
   aten.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
 }

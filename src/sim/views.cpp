@@ -3,6 +3,7 @@
 #include "sim/allocator.h"
 
 #include <c10/core/CPUAllocator.h>
+#include <lockstep/error.h>
 
 #include <cstring>
 
@@ -77,8 +78,9 @@ at::Tensor Views::back(const at::Tensor& cpu) {
   if (!cpu.defined()) return cpu;
   for (const Argument& argument : arguments_)
     if (argument.cpu.is_same(cpu)) return argument.sim;
-  TORCH_CHECK(cpu.layout() == c10::kStrided && !cpu.is_quantized(),
-              "a simulated device has dense tensors only, not ", cpu.layout(), " ", cpu.dtype());
+  if (cpu.layout() != c10::kStrided || cpu.is_quantized())
+    throw ConfigError(c10::str("a simulated device has dense tensors only, not ", cpu.layout(), " ",
+                               cpu.dtype(), "; use a dense one."));
   const c10::Storage& bytes = cpu.storage();
   for (const Bytes& known : storages_)
     if (known.cpu.unsafeGetStorageImpl() == bytes.unsafeGetStorageImpl())

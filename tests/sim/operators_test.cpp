@@ -2,7 +2,9 @@
 
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
+#include <lockstep/error.h>
 
+#include <functional>
 #include <thread>
 
 namespace {
@@ -324,6 +326,25 @@ TEST(Sim, ManyThreadsUseManyDevicesAtOnce) {
     });
   for (auto& tower : towers) tower.join();
   for (const float sum : sums) EXPECT_EQ(sum, sums[0]);
+}
+
+TEST(Sim, ASparseTensorIsRefusedInOneSentence) {
+  lockstep::sim::configure({.devices = 1});
+  const auto indices = torch::zeros({1, 2}, torch::TensorOptions(torch::kLong).device(device(0)));
+  const auto values = torch::ones({2}, device(0));
+  const std::vector<std::function<void()>> programs = {
+      [&] {
+        torch::sparse_coo_tensor(indices, values, {3}, values.options().layout(torch::kSparse));
+      },
+      [&] { values.to_sparse(); }};
+  for (const auto& program : programs) try {
+      program();
+      ADD_FAILURE() << "no error";
+    } catch (const lockstep::ConfigError& error) {
+      const std::string message = error.what();
+      EXPECT_LT(message.size(), 200U) << message;
+      EXPECT_NE(message.find("use a dense one"), std::string::npos) << message;
+    }
 }
 
 }  // namespace

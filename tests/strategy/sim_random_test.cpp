@@ -175,4 +175,20 @@ TEST_F(SimBits, WhereABatchLiesInMemoryDoesNotChangeAnEvaluation) {
   for (const int floats : {1, 2, 3}) EXPECT_EQ(value(0), value(floats)) << floats;
 }
 
+struct SparseNet : torch::nn::Module {
+  SparseNet() {
+    embedding = register_module(
+        "embedding", torch::nn::Embedding(torch::nn::EmbeddingOptions(20, 8).sparse(true)));
+    output = register_module("output", torch::nn::Linear(8, 20));
+  }
+  torch::Tensor forward(const torch::Tensor& tokens) { return output(embedding(tokens)); }
+  torch::nn::Embedding embedding = nullptr;
+  torch::nn::Linear output = nullptr;
+};
+
+TEST_F(SimBits, ASparseEmbeddingTrainsToTheCpusBits) {
+  expect_same(train<SparseNet>(options(cpu_devices(1)), sentences, kSteps),
+              train<SparseNet>(options(sim_devices(3)), sentences, kSteps), "3 simulated devices");
+}
+
 }  // namespace
