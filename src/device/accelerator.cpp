@@ -9,6 +9,7 @@
 #include <lockstep/sim.h>
 
 #include <chrono>
+#include <mutex>
 
 namespace lockstep::device {
 
@@ -29,6 +30,7 @@ void prepare(const Device& device) {
   if (device.kind == DeviceKind::cpu) return;
   if (device.kind == DeviceKind::gpu) {
     gpu::usage(device.index);  // throws when it is not there
+    ask_for_determinism();
     return gpu::install();
   }
   sim::install();
@@ -46,6 +48,18 @@ bool answers(const Device& device) try {
   return false;
 } catch (const c10::AcceleratorError&) {
   return false;
+}
+
+void ask_for_determinism() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    at::Context& context = at::globalContext();
+    // Not warn_only: with it fused attention stays as it is.
+    context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+    context.setDeterministicFillUninitializedMemory(false);
+    context.setDeterministicCuDNN(true);
+    context.setBenchmarkCuDNN(false);
+  });
 }
 
 at::Generator make_generator(const Device& device) {

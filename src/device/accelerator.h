@@ -16,11 +16,16 @@ inline bool is_accelerator(DeviceKind kind) { return kind != DeviceKind::cpu; }
 
 c10::Device torch_device(const Device& device);
 
-/// Makes `device` usable in this process. Throws ConfigError when it is not there.
+/// Makes `device` usable in this process. Throws ConfigError when it is not there. The first GPU
+/// calls ask_for_determinism().
 void prepare(const Device& device);
 
 /// Waits for all that `device` has to do. False when it is lost.
 bool answers(const Device& device);
+
+/// Makes LibTorch choose algorithms whose results repeat exactly, and refuse operators that have
+/// none. Once for the process: what the program sets later stays. See docs/cuda.md.
+void ask_for_determinism();
 
 at::Generator make_generator(const Device& device);
 

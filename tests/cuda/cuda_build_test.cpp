@@ -1,5 +1,6 @@
 // What a build with CUDA can show on any machine, with a GPU or without.
 
+#include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 #include <lockstep/device.h>
@@ -7,6 +8,7 @@
 #include <lockstep/gpu.h>
 
 #include "collective/nccl.h"
+#include "device/accelerator.h"
 #include "device/cuda.h"
 
 namespace {
@@ -33,6 +35,19 @@ TEST(CudaBuild, InstallsSoftPlacementOnce) {
   gpu::install();
   EXPECT_TRUE(
       c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(c10::DispatchKey::CUDA));
+}
+
+TEST(CudaBuild, AsksOnceForAlgorithmsThatRepeat) {
+  at::Context& context = at::globalContext();
+  context.setBenchmarkCuDNN(true);
+  device::ask_for_determinism();
+  EXPECT_TRUE(context.deterministicAlgorithms());
+  EXPECT_FALSE(context.deterministicAlgorithmsWarnOnly());
+  EXPECT_TRUE(context.deterministicCuDNN());
+  EXPECT_FALSE(context.benchmarkCuDNN());
+  context.setDeterministicAlgorithms(true, /*warn_only=*/true);  // the program's own choice
+  device::ask_for_determinism();
+  EXPECT_TRUE(context.deterministicAlgorithmsWarnOnly());
 }
 
 TEST(CudaBuild, RefusesGpusThatAreNotThere) {

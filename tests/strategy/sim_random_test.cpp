@@ -191,4 +191,12 @@ TEST_F(SimBits, ASparseEmbeddingTrainsToTheCpusBits) {
               train<SparseNet>(options(sim_devices(3)), sentences, kSteps), "3 simulated devices");
 }
 
+TEST_F(SimBits, TowersOffGpusLeaveLibTorchsSettingsAlone) {
+  const at::Context& context = at::globalContext();
+  train<Narrow>(options(cpu_devices(1)), narrow_rows, 1);
+  train<Narrow>(options(sim_devices(2)), narrow_rows, 1);
+  EXPECT_FALSE(context.deterministicAlgorithms());
+  EXPECT_FALSE(context.deterministicCuDNN());
+}
+
 }  // namespace
