@@ -54,16 +54,19 @@ void copy_between_devices(const at::Tensor& from, const at::Tensor& to) {
   machine.end(launch, cost_of_copy(from, to));
 }
 
-/// As on CUDA, only a copy from pinned memory returns at once.
+/// As on CUDA, a copy that need not block returns at once from pinned memory, and from other memory
+/// when its bytes have been read; neither orders anything.
 void copy_from_host(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   auto& machine = Machine::instance();
   const Launch launch = machine.begin(to.device().index(), name_of_copy(), uses_of(from, to));
   const Use source = use_of(from, false);
   if (source.memory) machine.deliver_now(source.memory, source.begin, source.end);
   copy_bytes(launch, from, to);
-  const bool async = non_blocking && source.memory;
-  machine.end(launch, cost_of_copy(from, to), !async);
-  if (async) machine.watch_source(launch, source.memory, source.begin, source.end);
+  const double read = machine.end(launch, cost_of_copy(from, to), /*wait=*/!non_blocking);
+  if (non_blocking && source.memory)
+    machine.watch_source(launch, source.memory, source.begin, source.end);
+  else
+    machine.host_reaches(read);
 }
 
 void copy_to_host(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {

@@ -107,8 +107,8 @@ class Machine {
   /// orders one of its `uses` after what it depends on, DeviceLost if the device is gone. A copy
   /// from `sender` is ordered on that device's current stream as well, as on CUDA.
   Launch begin(int device, const std::string& op, std::span<const Use> uses, int sender = -1);
-  /// The operator's part of its stream's time; `wait`: the host waits for it.
-  void end(const Launch& launch, const Cost& cost, bool wait = false);
+  /// The operator's part of its stream's time; `wait`: the host waits for it. Returns its end.
+  double end(const Launch& launch, const Cost& cost, bool wait = false);
 
   // Memory. A block is recycled for the stream that it was allocated on.
   Memory* allocate(int device, std::size_t bytes, const Launch* inside);

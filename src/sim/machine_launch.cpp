@@ -45,7 +45,7 @@ void Machine::lose(Device& device) {
     host_clock_.know(stream, streams_[stream].clock[stream]);
 }
 
-void Machine::end(const Launch& launch, const Cost& cost, bool wait) {
+double Machine::end(const Launch& launch, const Cost& cost, bool wait) {
   const std::lock_guard lock(mutex_);
   const double enqueued = enqueue(launch.device);
   Stream& stream = streams_[launch.stream];
@@ -64,6 +64,7 @@ void Machine::end(const Launch& launch, const Cost& cost, bool wait) {
                          .begin = Seconds{begin},
                          .end = Seconds{stream.time}});
   if (wait) host_learns(launch.device, stream.clock, stream.time);
+  return stream.time;
 }
 
 void Machine::check(const Launch& launch, const Use& use) const {

@@ -283,11 +283,24 @@ TEST(Sim, AHostWriteToPinnedMemoryThatIsBeingCopiedIsAnError) {
   expect_caught(program, {"the host wrote", "aten::copy_", "stream 0 of sim:0"});
 }
 
-TEST(Sim, ANonBlockingCopyFromUnpinnedMemoryBlocks) {
+TEST(Sim, ANonBlockingCopyFromUnpinnedMemoryOrdersNothing) {
+  const auto program = [](Program which) {
+    const auto host = torch::zeros({4, 8});
+    const auto x = torch::empty({4, 8}, device(0));
+    x.copy_(host, /*non_blocking=*/true);
+    host.fill_(1);  // was read before the copy returned
+    const auto side = side_stream();
+    if (which == Program::mended) order(main_stream(), side);
+    const c10::StreamGuard guard(side);
+    EXPECT_EQ(x.sum().item<float>(), 0);
+  };
+  expect_caught(program, {"aten::sum", "aten::copy_"});
+}
+
+TEST(Sim, ABlockingCopyFromUnpinnedMemoryIsKnownToEveryStream) {
   lockstep::sim::configure({.devices = 1});
-  const auto host = torch::zeros({4, 8});
   const auto x = torch::empty({4, 8}, device(0));
-  x.copy_(host, /*non_blocking=*/true);
+  x.copy_(torch::zeros({4, 8}));
   const c10::StreamGuard guard(side_stream());
   EXPECT_NO_THROW(x.add(1));
 }
