@@ -5,7 +5,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import time
 
 import support
 from run_files import checkpoint, left_over, steps_of, tree
@@ -137,15 +136,15 @@ class TwoRuns(ProgramTest):
         sets = ["train.report_every=1", "save.every_steps=5"]
         first = self.watch(run, 40, sets=sets)
         first.wait_for("save")
-        first.stand_still()
-        while left_over(run):  # what is being saved goes on
-            time.sleep(0.02)
+        first.send(signal.SIGSTOP)  # a save beside the training would change the folder too
+        os.waitpid(first.pid, os.WUNTRACED)
         before = tree(run)
         second = self.train(run, 40, sets=[*sets, "seed=7"])
         self.assertExit(2, second)
         self.assertSays(f"in use by process {first.pid}.*another run directory", second.err)
         self.assertEqual("", second.out)
         self.assertEqual(before, tree(run), "the second run touched nothing")
+        first.send(signal.SIGCONT)
         self.assertExit(0, first.finish())
         self.assertExit(0, self.train(whole, 40, sets=sets))
         self.assertSameTraining(whole, run)
