@@ -22,6 +22,14 @@ bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
   return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
+std::string element(const torch::Tensor& tensor, std::int64_t index) {
+  if (!tensor.is_complex()) return number(tensor[index].item<double>());
+  std::ostringstream text;
+  text.precision(9);
+  text << tensor[index].item<c10::complex<double>>();
+  return text.str();
+}
+
 /// Says how two tensors of the same kind differ: how many elements, the first of them.
 std::string describe(const torch::Tensor& expected, const torch::Tensor& found) {
   const torch::Tensor a = expected.contiguous().flatten(), b = found.contiguous().flatten();
@@ -36,7 +44,7 @@ std::string describe(const torch::Tensor& expected, const torch::Tensor& found) 
   }
   return std::to_string(count) + " of " + std::to_string(a.numel()) +
          " elements differ, the first is number " + std::to_string(first) + ": " +
-         number(b[first].item<double>()) + " instead of " + number(a[first].item<double>());
+         element(b, first) + " instead of " + element(a, first);
 }
 
 std::string first_difference(const std::string& kind, const std::vector<NamedTensor>& expected,

@@ -65,4 +65,12 @@ TEST(Verify, WantsAsManyDevicesAsTheLargestCount) {
                ConfigError);
 }
 
+TEST(Verify, TellsComplexNumbersToo) {
+  State a, b;
+  a.buffers = {{"phase", torch::full({2}, c10::complex<float>(1, 2))}};
+  b.buffers = {{"phase", torch::full({2}, c10::complex<float>(1, 3))}};
+  const std::string difference = first_difference(a, b);
+  EXPECT_NE(difference.find("(1,3) instead of (1,2)"), std::string::npos) << difference;
+}
+
 }  // namespace
