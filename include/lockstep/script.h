@@ -5,7 +5,7 @@
 
 #include <torch/torch.h>
 
-#include <filesystem>
+#include <string>
 #include <vector>
 
 namespace lockstep {
@@ -16,12 +16,12 @@ namespace lockstep {
 /// which it was saved; train() and eval() reach the script. LibTorch's profiling executor is off
 /// for it: what that computes depends on how often a replica has run.
 ///
-/// Throws ConfigError for a file that torch.jit.save did not write, and for a forward() whose
-/// result would depend on the replica that runs it: one that keeps values in attributes that are
-/// not buffers, or that calls torch.jit.fork.
+/// Throws ConfigError for a file that torch.jit.save did not write, for tensors that want gradients
+/// and are not parameters, and for a forward() whose result would depend on the replica that runs
+/// it: one that keeps values in attributes that are not buffers, or that calls torch.jit.fork.
 class ScriptModule : public torch::nn::Module {
  public:
-  explicit ScriptModule(const std::filesystem::path& file);
+  explicit ScriptModule(const std::string& file);
   explicit ScriptModule(const torch::jit::Module& script);  ///< takes a copy
 
   /// The script's forward(), which returns a tensor.
@@ -36,7 +36,7 @@ class ScriptModule : public torch::nn::Module {
   void train(bool on = true) override;
 
   /// Writes the script with its tensors as they are now, on the CPU, for torch.jit.load.
-  void save(const std::filesystem::path& file) const;
+  void save(const std::string& file) const;
   using torch::nn::Module::save;
 
  private:

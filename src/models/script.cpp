@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <filesystem>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -112,19 +113,19 @@ jit::Module prepared(jit::Module script, const std::string& name) {
   return script;
 }
 
-std::string quoted(const std::filesystem::path& file) {
+std::string quoted(const std::string& file) {
   std::string name = "'";
-  return name.append(file.string()).append("'");
+  return name.append(file).append("'");
 }
 
 torch::Device current_device() { return torch::empty({0}).device(); }
 
-jit::Module read(const std::filesystem::path& file) {
+jit::Module read(const std::string& file) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error))
     throw ConfigError("there is no file " + quoted(file) + ": give one that torch.jit.save wrote.");
   try {
-    return jit::load(file.string(), current_device());
+    return jit::load(file, current_device());
   } catch (const c10::Error& cause) {
     throw ConfigError(quoted(file) +
                       " is no model that torch.jit.save wrote: " + cause.what_without_backtrace());
@@ -140,7 +141,7 @@ jit::Module copy_of(const jit::Module& script) {
 
 }  // namespace
 
-ScriptModule::ScriptModule(const std::filesystem::path& file)
+ScriptModule::ScriptModule(const std::string& file)
     : ScriptModule(Own{}, prepared(read(file), quoted(file))) {
   train();
 }
@@ -169,16 +170,17 @@ void ScriptModule::train(bool on) {
     script_._ivalue()->setSlot(*slot, on);
 }
 
-void ScriptModule::save(const std::filesystem::path& file) const {
+void ScriptModule::save(const std::string& file) const {
   // A copy of each tensor: in Mirrored they are views of one arena, which would be written whole.
+  // Without gradients the copies would not have requires_grad.
+  const torch::AutoGradMode gradients(true);
   bool on_cpu = true;
   for (const torch::Tensor& tensor : parameters()) on_cpu = on_cpu && tensor.is_cpu();
   const jit::Module copy =
       on_cpu ? script_.deepcopy() : script_.deepcopy(torch::Device(torch::kCPU));
-  std::filesystem::path aside = file;
-  aside += ".new";
+  const std::string aside = file + ".new";
   try {
-    copy.save(aside.string());
+    copy.save(aside);
   } catch (const c10::Error& cause) {
     throw ConfigError("cannot write " + quoted(file) + ": " + cause.what_without_backtrace());
   }
