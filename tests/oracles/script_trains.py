@@ -38,8 +38,26 @@ class Net(nn.Module):
         return self.head(self.dropout(torch.relu(self.norm(last))))
 
 
+class Forks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(7, 5)
+
+    def forward(self, tokens):
+        return torch.jit.wait(torch.jit.fork(torch.relu, self.head(tokens.float())))
+
+
+def check_that_a_fork_is_refused():
+    with tempfile.TemporaryDirectory() as folder:
+        torch.jit.save(torch.jit.script(Forks()), pathlib.Path(folder) / "net.pt")
+        result = subprocess.run([sys.argv[1], folder], capture_output=True, text=True)
+    assert result.returncode != 0
+    assert "calls torch.jit.fork" in result.stderr, result.stderr
+
+
 def main():
     warnings.simplefilter("ignore")  # torch.jit is deprecated in Python
+    check_that_a_fork_is_refused()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         exported = torch.jit.script(Net())
