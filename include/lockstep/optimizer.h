@@ -1,8 +1,8 @@
 #pragma once
 
 // Optimizers, as plain values. They update slices of the parameter arena: each slot exists once,
-// whatever the number of devices. Defaults and results are those of torch::optim. A parameter that no
-// shard has a gradient for is left alone in that step: no weight decay, no change of its slots.
+// whatever the number of devices. Defaults and results are those of torch::optim. A parameter that
+// no shard has a gradient for is left alone in that step: no weight decay, no change of its slots.
 
 #include <optional>
 #include <string>

@@ -9,6 +9,7 @@
 #include <lockstep/sim.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 
 namespace lockstep::device {
@@ -53,6 +54,8 @@ bool answers(const Device& device) try {
 void ask_for_determinism() {
   static std::once_flag once;
   std::call_once(once, [] {
+    // cuBLAS reads it when CUDA starts: a workspace of a fixed size, with which it repeats exactly.
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
     at::Context& context = at::globalContext();
     // Not warn_only: with it fused attention stays as it is.
     context.setDeterministicAlgorithms(true, /*warn_only=*/false);

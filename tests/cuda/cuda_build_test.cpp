@@ -7,6 +7,8 @@
 #include <lockstep/error.h>
 #include <lockstep/gpu.h>
 
+#include <cstdlib>
+
 #include "collective/nccl.h"
 #include "device/accelerator.h"
 #include "device/cuda.h"
@@ -45,6 +47,7 @@ TEST(CudaBuild, AsksOnceForAlgorithmsThatRepeat) {
   EXPECT_FALSE(context.deterministicAlgorithmsWarnOnly());
   EXPECT_TRUE(context.deterministicCuDNN());
   EXPECT_FALSE(context.benchmarkCuDNN());
+  EXPECT_NE(std::getenv("CUBLAS_WORKSPACE_CONFIG"), nullptr);
   context.setDeterministicAlgorithms(true, /*warn_only=*/true);  // the program's own choice
   device::ask_for_determinism();
   EXPECT_TRUE(context.deterministicAlgorithmsWarnOnly());

@@ -1,69 +1,11 @@
 // Programs that would give other bits on other devices, or other bits than the plain program: each
 // is made to work, or refused by name.
 
-#include <gtest/gtest.h>
-#include <lockstep/lockstep.h>
-
-#include "models.h"
-#include "on_sim.h"
+#include "refusal.h"
 
 namespace {
 
-using namespace lockstep;
-namespace nn = torch::nn;
-
-MirroredOptions options(int devices, int shards = 4) {
-  return {.devices = cpu_devices(devices), .shards = shards, .optimizer = Sgd{.lr = 0.1}};
-}
-
-/// What a ConfigError, or one inside a TowerError, says; empty when `program` throws none.
-template <class Program>
-std::string refusal(const Program& program) {
-  try {
-    program();
-  } catch (const TowerError& error) {
-    EXPECT_THROW(std::rethrow_exception(error.cause), ConfigError) << error.what();
-    return error.what();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-void expect_refused(const std::string& message, const std::string& name,
-                    const std::string& advice) {
-  EXPECT_NE(message.find("'" + name + "'"), std::string::npos) << message;
-  EXPECT_NE(message.find(advice), std::string::npos) << message;
-}
-
-/// The first difference between two lists of tensors.
-std::string difference(const std::vector<NamedTensor>& expected,
-                       const std::vector<NamedTensor>& found) {
-  State a, b;
-  a.parameters = expected;
-  b.parameters = found;
-  return first_difference(a, b);
-}
-
-/// The refusal of one step of Model, on CPU and simulated devices.
-template <class Model>
-void expect_step_refused(const std::string& name, const std::string& advice) {
-  for (const int devices : {1, 3})
-    for (auto list : {cpu_devices(devices), on_sim::sim_devices(devices)})
-      expect_refused(refusal([&] {
-                       MirroredOptions how = options(devices);
-                       how.devices = list;
-                       Mirrored<Model> towers(how);
-                       towers.step(models::vectors(0), models::CrossEntropy{});
-                     }),
-                     name, advice);
-}
-
-/// Linear and whatever a test adds to it.
-struct Base : nn::Module {
-  Base() { linear = register_module("linear", nn::Linear(12, 5)); }
-  nn::Linear linear = nullptr;
-};
+using namespace refusal;
 
 // Towers that share tensors.
 
@@ -93,13 +35,13 @@ struct TakesAGlobalActivation : Base {
 };
 
 TEST(Refusals, OneTensorOrModuleInTwoTowers) {
-  expect_refused(refusal([] { Mirrored<TakesAGlobal> towers(options(2)); }), "linear.weight",
+  expect_refused(message_of([] { Mirrored<TakesAGlobal> towers(options(2)); }), "linear.weight",
                  "one tensor in two towers");
-  expect_refused(refusal([] { Mirrored<TakesAGlobalBuffer> towers(options(2)); }), "table",
+  expect_refused(message_of([] { Mirrored<TakesAGlobalBuffer> towers(options(2)); }), "table",
                  "one tensor in two towers");
-  expect_refused(refusal([] { Mirrored<TakesAGlobalActivation> towers(options(2)); }), "model.relu",
-                 "one in two towers");
-  EXPECT_EQ(refusal([] { Mirrored<TakesAGlobal> towers(options(1)); }), "");
+  expect_refused(message_of([] { Mirrored<TakesAGlobalActivation> towers(options(2)); }),
+                 "model.relu", "one in two towers");
+  EXPECT_EQ(message_of([] { Mirrored<TakesAGlobal> towers(options(1)); }), "");
 }
 
 // Gradients outside of the backward stage.
@@ -118,7 +60,7 @@ TEST(Refusals, BackwardInTheLossFunction) {
     MirroredOptions how = options(2);
     how.devices = list;
     Mirrored<TwoHeads> towers(how);
-    expect_refused(refusal([&] { towers.step(models::vectors(0), loss); }), "other.bias",
+    expect_refused(message_of([&] { towers.step(models::vectors(0), loss); }), "other.bias",
                    "return the loss");
     // Nothing of it is left in the next step.
     const auto sum = [](TwoHeads& model, const models::Batch& shard) {
@@ -224,7 +166,7 @@ TEST(Refusals, AWeightThatForwardHasReplacedIsPutBack) {
 TEST(Refusals, AMemberThatForwardHasAssignedIsRefusedAgainAndAgain) {
   Mirrored<AssignsItsWeight> towers(options(2));
   for (int i = 0; i < 3; ++i)
-    EXPECT_NE(refusal([&] { towers.step(models::vectors(0), models::CrossEntropy{}); }), "");
+    EXPECT_NE(message_of([&] { towers.step(models::vectors(0), models::CrossEntropy{}); }), "");
 }
 
 TEST(Refusals, ParametersWrittenInEvaluate) {
@@ -233,15 +175,15 @@ TEST(Refusals, ParametersWrittenInEvaluate) {
     return {{"sum", {model.forward(batch.first).sum().item<double>(), 1}}};
   };
   const std::vector<models::Batch> batches = {models::vectors(0)};
-  expect_refused(refusal([&] { towers.evaluate(batches, metric); }), "linear.bias",
+  expect_refused(message_of([&] { towers.evaluate(batches, metric); }), "linear.bias",
                  "between steps only");
 }
 
 TEST(Refusals, AMemberAssignedBetweenSteps) {
   Mirrored<AssignsItsWeight> towers(options(2));
   towers.model().scale = torch::zeros({5});
-  expect_refused(refusal([&] { towers.step(models::vectors(0), models::CrossEntropy{}); }), "scale",
-                 "copy_()");
+  expect_refused(message_of([&] { towers.step(models::vectors(0), models::CrossEntropy{}); }),
+                 "scale", "copy_()");
 }
 
 /// The two programs that the message advises, on `devices` of one kind.
@@ -280,7 +222,7 @@ TEST(Refusals, MaxNormIsRefusedAndWhatReplacesItIsThePlainProgram) {
     nn::Linear head = nullptr;
   };
   Mirrored<MaxNorm> towers(options(2));
-  expect_refused(refusal([&] { towers.step(models::sentences(0), models::CrossEntropy{}); }),
+  expect_refused(message_of([&] { towers.step(models::sentences(0), models::CrossEntropy{}); }),
                  "embedding.weight", "embedding_renorm_");
 
   MaxNorm plain;
@@ -318,71 +260,6 @@ TEST(Refusals, ATeacherThatFollowsAfterTheStepIsTheSameOnAnyDevices) {
       torch::equal(one.frozen[0].value, Mirrored<Teacher>(options(1)).state().frozen[0].value));
   for (const auto& list : {cpu_devices(3), on_sim::sim_devices(1), on_sim::sim_devices(3)})
     EXPECT_EQ(first_difference(one, trained(list)), "") << list.front().name();
-}
-
-// Buffers that are replaced in forward.
-
-struct ReplacesABuffer : Base {
-  ReplacesABuffer() { seen = register_buffer("seen", torch::zeros({12})); }
-  torch::Tensor forward(const torch::Tensor& x) {
-    if (is_training()) seen.set_data(seen.detach() * 0.9 + x.detach().mean(0) * 0.1);
-    return linear(x - seen);
-  }
-  torch::Tensor seen;
-};
-
-struct WritesABuffer : Base {
-  WritesABuffer() { seen = register_buffer("seen", torch::zeros({12})); }
-  torch::Tensor forward(const torch::Tensor& x) {
-    if (is_training()) seen.copy_(seen.detach() * 0.9 + x.detach().mean(0) * 0.1);
-    return linear(x - seen);
-  }
-  torch::Tensor seen;
-};
-
-TEST(Refusals, ABufferReplacedInForwardIsAsGoodAsOneWrittenInPlace) {
-  const auto trained = [](auto model, const std::vector<Device>& devices) {
-    Mirrored<decltype(model)> towers(
-        {.devices = devices, .shards = 4, .optimizer = Sgd{.lr = 0.1}});
-    for (int step = 0; step < 4; ++step) towers.step(models::vectors(step), models::CrossEntropy{});
-    return towers.state();
-  };
-  const State written = trained(WritesABuffer{}, cpu_devices(1));
-  for (const auto& list :
-       {cpu_devices(1), cpu_devices(3), on_sim::sim_devices(1), on_sim::sim_devices(3)})
-    EXPECT_EQ(first_difference(written, trained(ReplacesABuffer{}, list)), "")
-        << list.front().name();
-}
-
-struct AssignsABuffer : ReplacesABuffer {
-  torch::Tensor forward(const torch::Tensor& x) {
-    seen = seen * 0.9 + x.detach().mean(0) * 0.1;
-    return linear(x - seen);
-  }
-};
-
-struct GrowsABuffer : Base {
-  GrowsABuffer() { seen = register_buffer("seen", torch::zeros({1, 12})); }
-  torch::Tensor forward(const torch::Tensor& x) {
-    seen.set_data(torch::cat({seen, x.detach().mean(0, true)}));
-    return linear(x - seen.mean(0));
-  }
-  torch::Tensor seen;
-};
-
-struct FillsAnEmptyBuffer : Base {
-  FillsAnEmptyBuffer() { seen = register_buffer("seen", torch::zeros({0})); }
-  torch::Tensor forward(const torch::Tensor& x) {
-    seen.resize_({12}).copy_(x.detach().mean(0));
-    return linear(x - seen);
-  }
-  torch::Tensor seen;
-};
-
-TEST(Refusals, BuffersAssignedOrGrownInForward) {
-  expect_step_refused<AssignsABuffer>("seen", "in place");
-  expect_step_refused<GrowsABuffer>("seen", "keeps both");
-  expect_step_refused<FillsAnEmptyBuffer>("seen", "keeps both");
 }
 
 // Tensors tied by memory.
@@ -433,78 +310,16 @@ TEST(Refusals, TensorsTiedByMemory) {
   for (auto list : {cpu_devices(1), on_sim::sim_devices(2)}) {
     MirroredOptions how = options(1);
     how.devices = list;
-    expect_refused(refusal([&] { Mirrored<KeepsAView> towers(how); }), "encoder.weight",
+    expect_refused(message_of([&] { Mirrored<KeepsAView> towers(how); }), "encoder.weight",
                    "make the view in forward");
-    expect_refused(refusal([&] { Mirrored<TiesBySetData> towers(how); }), "b.weight",
+    expect_refused(message_of([&] { Mirrored<TiesBySetData> towers(how); }), "b.weight",
                    "register one tensor under both names");
-    expect_refused(refusal([&] { Mirrored<FrozenTie> towers(how); }), "fixed", "share memory");
-    EXPECT_EQ(refusal([&] {
+    expect_refused(message_of([&] { Mirrored<FrozenTie> towers(how); }), "fixed", "share memory");
+    EXPECT_EQ(message_of([&] {
                 Mirrored<HarmlessViews> towers(how);
                 towers.step(models::vectors(0), models::CrossEntropy{});
               }),
               "");
-  }
-}
-
-// Buffers that no shard changes.
-
-struct Constants : Base {
-  Constants() {
-    register_buffer("lowest", torch::full({3}, std::numeric_limits<float>::lowest()));
-    register_buffer("half", torch::full({3}, 40000.0, torch::kHalf));
-    register_buffer("tenth", torch::full({3}, 0.1F));
-    register_buffer("complex", torch::full({3}, c10::complex<float>(0.1F, 0.3F)));
-  }
-  torch::Tensor forward(const torch::Tensor& x) { return linear(x); }
-};
-
-TEST(Refusals, ConstantBuffersStayWhatTheyAre) {
-  for (const int shards : {1, 2, 3, 7, 8, 12})
-    for (auto list : {cpu_devices(2), on_sim::sim_devices(2)}) {
-      MirroredOptions how = options(2, shards);
-      how.devices = list;
-      Mirrored<Constants> towers(how);
-      const State before = towers.state();
-      for (int step = 0; step < 3; ++step)
-        towers.step(models::vectors(step, 24), models::CrossEntropy{});
-      EXPECT_EQ(difference(before.buffers, towers.state().buffers), "") << shards << " shards";
-    }
-}
-
-struct HalfStatistics : Base {
-  HalfStatistics() { top = register_buffer("top", torch::zeros({12}, torch::kHalf)); }
-  torch::Tensor forward(const torch::Tensor& x) {
-    top.copy_(40000 + 1000 * std::get<0>(x.detach().max(0)));
-    return linear(x);
-  }
-  torch::Tensor top;
-};
-
-TEST(Refusals, AMeanOfHalvesDoesNotOverflow) {
-  Mirrored<HalfStatistics> towers(options(2));
-  towers.step(models::vectors(0), models::CrossEntropy{});
-  EXPECT_TRUE(torch::isfinite(towers.state().buffers[0].value).all().item<bool>());
-}
-
-// Evaluation that writes buffers.
-
-TEST(Refusals, EvaluationDoesNotDependOnDevicesThoughForwardWritesABuffer) {
-  const auto metric = [](WritesABuffer& model, const models::Batch& batch) -> Metrics {
-    model.train();  // so that it writes
-    return {{"sum", {model.forward(batch.first).sum().item<double>(), 1}}};
-  };
-  std::vector<models::Batch> batches;
-  for (int i = 0; i < 9; ++i) batches.push_back(models::vectors(i));
-  const auto evaluated = [&](const std::vector<Device>& devices) {
-    MirroredOptions how = options(1);
-    how.devices = devices;
-    Mirrored<WritesABuffer> towers(how);
-    return towers.evaluate(batches, metric)["sum"].sum;
-  };
-  const double one = evaluated(cpu_devices(1));
-  for (const int devices : {2, 3}) {
-    EXPECT_EQ(one, evaluated(cpu_devices(devices)));
-    EXPECT_EQ(one, evaluated(on_sim::sim_devices(devices)));
   }
 }
 
