@@ -42,7 +42,8 @@ class TextConsole : public Observer {
                        format("  norm %.3g", report.gradient_norm) +
                        format("  %.0f samples/s", report.rows_per_second);
     for (const TowerReport& tower : report.towers)
-      if (report.towers.size() > 1) text += "  " + tower.device + format(" %.4f", tower.loss);
+      if (report.towers.size() > 1 && tower.shards > 0)
+        text += "  " + tower.device + format(" %.4f", tower.loss);
     if (!line_.terminal()) line_.print(text + left(report));
     for (const std::string& note : report.notes)
       if (note != uneven_) line_.print("note: " + note);
