@@ -71,7 +71,8 @@ class Replicas {
 
   /// Averages buffers over shards, beside those in use: where shards differ, floating-point ones
   /// become the mean, in shard order, others take the first shard's value. `by_shard` holds what
-  /// copy_buffers returned, empty shards left out. All that may run out of memory happens here.
+  /// copy_buffers returned, empty shards left out. All that may run out of memory happens here: see
+  /// "Note: buffers".
   void average_buffers(const std::vector<std::vector<torch::Tensor>>& by_shard);
   /// Takes over what average_buffers made, on all replicas.
   void commit_buffers();

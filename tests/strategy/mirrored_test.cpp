@@ -150,7 +150,7 @@ struct Odd : torch::nn::Module {
   torch::Tensor unused, frozen;
 };
 
-TEST(Mirrored, AParameterWithoutGradientCountsAsZeroAndIsNamedOnce) {
+TEST(Mirrored, AParameterWithoutGradientIsLeftAsItIsAndNamedOnce) {
   Mirrored<Odd> towers(options(2));
   const StepReport first = towers.step(models::vectors(0), models::CrossEntropy{});
   int named = 0;
