@@ -2,6 +2,7 @@
 
 #include <lockstep/classify.h>
 #include <lockstep/convnet.h>
+#include <lockstep/mirrored.h>
 #include <lockstep/resnet.h>
 
 #include "classify_data.h"
@@ -22,8 +23,8 @@ std::vector<ParameterRule> undecayed(const torch::nn::Module& model) {
 template <class Model, class ModelOptions>
 std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const ClassifyData& data,
                             const ModelOptions& shape) {
-  if (!recipe.optimizer.decay_biases_and_norms) options.rules = undecayed(Model(shape));
-  auto job = std::make_unique<MirroredJob<Model, ImageBatch>>(
+  if (!recipe.optimizer.decay_biases_and_norms) options.method.rules = undecayed(Model(shape));
+  auto job = std::make_unique<StrategyJob<Mirrored<Model>, ImageBatch>>(
       std::make_unique<Mirrored<Model>>(std::move(options), shape), data.train(),
       [](Model& model, const ImageBatch& shard) {
         return cross_entropy(model.forward(shard.data), shard.target);

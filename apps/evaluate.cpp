@@ -72,7 +72,7 @@ bool evaluate_sets(const EvaluateFlags& flags, Job& job, bool averaged) {
       });
     }
     if (!result) return false;
-    print(flags, set, job.towers().steps(), averaged, *result);
+    print(flags, set, job.strategy().steps(), averaged, *result);
     if (!flags.pictures.empty()) write_pictures(flags.pictures, set, *result);
   }
   return true;
@@ -92,7 +92,7 @@ int evaluate(const EvaluateFlags& flags, const Environment& environment) {
   JobFiles files{.kept = found.checkpoint.files};
   if (std::filesystem::is_directory(checkpoints_of(flags.path))) files.folder = flags.path;
   const auto job = make_job(recipe, strategy_options(recipe, used.devices), files);
-  job->towers().load(found.checkpoint.state);
+  job->strategy().load(found.checkpoint.state);
   const bool averaged =
       flags.weights == "averaged" || (flags.weights == "auto" && recipe.evaluate.averaged);
   if (averaged && found.checkpoint.state.averages.empty())
@@ -102,7 +102,7 @@ int evaluate(const EvaluateFlags& flags, const Environment& environment) {
   bool complete = true;
   const auto all = [&] { complete = evaluate_sets(flags, *job, averaged); };
   if (averaged)
-    job->towers().with_averaged_weights(all);
+    job->strategy().with_averaged_weights(all);
   else
     all();
   return complete ? kDone : kStopped;

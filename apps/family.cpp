@@ -78,14 +78,14 @@ Schedule schedule_of(const ScheduleRecipe& recipe, std::int64_t steps) {
 
 MirroredOptions strategy_options(const Recipe& recipe, std::vector<Device> devices) {
   const OptimizerRecipe& optimizer = recipe.optimizer;
-  MirroredOptions options{.devices = std::move(devices),
-                          .shards = recipe.shards,
-                          .optimizer = optimizer_of(optimizer),
-                          .clip = {.global_norm = optimizer.clip},
-                          .seed = static_cast<std::uint64_t>(recipe.seed),
-                          .precision = recipe.precision};
+  MirroredOptions options{.method = {.shards = recipe.shards,
+                                     .optimizer = optimizer_of(optimizer),
+                                     .clip = {.global_norm = optimizer.clip},
+                                     .seed = static_cast<std::uint64_t>(recipe.seed),
+                                     .precision = recipe.precision},
+                          .where = {.devices = std::move(devices)}};
   if (optimizer.average > 0)
-    options.moving_average =
+    options.method.moving_average =
         MovingAverage{.decay = optimizer.average, .warm_up = optimizer.average_warm_up};
   return options;
 }

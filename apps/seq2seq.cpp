@@ -3,6 +3,7 @@
 #include <lockstep/attention_picture.h>
 #include <lockstep/bleu.h>
 #include <lockstep/input.h>
+#include <lockstep/mirrored.h>
 #include <lockstep/seq2seq.h>
 
 #include <algorithm>
@@ -201,7 +202,7 @@ std::unique_ptr<Job> seq2seq_job(const Recipe& recipe, MirroredOptions options,
   const input::Prefetch ahead{.depth = recipe.data.prefetch, .workers = recipe.data.workers};
   input::Prefetch once = ahead;
   once.epochs = 1;
-  auto job = std::make_unique<MirroredJob<Seq2Seq, SequenceBatch>>(
+  auto job = std::make_unique<StrategyJob<Mirrored<Seq2Seq>, SequenceBatch>>(
       std::make_unique<Mirrored<Seq2Seq>>(std::move(options),
                                           model_options(recipe, data.tokens->size())),
       input::prefetch(data.train, ahead),

@@ -110,7 +110,7 @@ int train(TrainFlags flags, const Environment& environment) {
   if (found) tell_changes(found->checkpoint.manifest, recipe);
 
   MirroredOptions strategy = strategy_options(recipe, used.devices);
-  if (!flags.trace.empty()) strategy.trace = std::make_shared<Trace>();
+  if (!flags.trace.empty()) strategy.where.trace = std::make_shared<Trace>();
   JobFiles files{.folder = flags.run_dir};
   if (found) files.kept = found->checkpoint.files;
   const auto job = make_job(recipe, strategy, files);
@@ -140,7 +140,7 @@ int train(TrainFlags flags, const Environment& environment) {
     (flags.log == "json" ? std::cerr : std::cout) << placement_report(last.report, environment);
   if (const std::string problem = board.error(); !problem.empty())
     std::cerr << "lockstep: events for TensorBoard are not complete: " << problem << "\n";
-  if (strategy.trace) write_trace(*strategy.trace, flags.trace);
+  if (strategy.where.trace) write_trace(*strategy.where.trace, flags.trace);
   if (!end.error.empty()) std::cerr << "lockstep: the last save failed: " << end.error << "\n";
   if (end.ending == Ending::stopped && flags.log == "text")
     std::cerr << (flags.resume == "auto" ? "run the same command again to go on\n"

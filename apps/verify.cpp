@@ -47,7 +47,7 @@ std::string compare(Job& expected, Job& found, int steps, StatusLine& line) {
     const std::string where = "step " + std::to_string(step) + ": ";
     if (a->loss != b->loss)
       return where + "loss " + std::to_string(a->loss) + " and " + std::to_string(b->loss);
-    const auto difference = first_difference(expected.towers().state(), found.towers().state());
+    const auto difference = first_difference(expected.strategy().state(), found.strategy().state());
     if (!difference.empty()) return where + difference;
   }
   return "";

@@ -54,10 +54,10 @@ SequenceBatch random_batch(const Arguments& arguments) {
 /// Tokens that are learned a second: those of the targets.
 double training_rate(const Arguments& arguments, const Seq2SeqOptions& shape,
                      const SequenceBatch& batch) {
-  Mirrored<Seq2Seq> towers({.devices = cpu_devices(arguments.devices),
-                            .shards = arguments.devices,
-                            .optimizer = Adam{.lr = 1e-3},
-                            .clip = {.global_norm = 5}},
+  Mirrored<Seq2Seq> towers({.method = {.shards = arguments.devices,
+                                       .optimizer = Adam{.lr = 1e-3},
+                                       .clip = {.global_norm = 5}},
+                            .where = {.devices = cpu_devices(arguments.devices)}},
                            shape);
   const auto tokens = static_cast<double>(arguments.rows * arguments.length);
   return tokens * rate(arguments.seconds, [&] {

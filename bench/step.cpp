@@ -186,8 +186,8 @@ nlohmann::ordered_json run(const Arguments& arguments) {
   // Of this thread: OpenMP counted the cores before the process was bound to some of them.
   at::set_num_threads(arguments.devices * arguments.threads);
   lockstep::MirroredOptions options = Model::options();
-  options.devices = lockstep::cpu_devices(arguments.devices, arguments.threads);
-  options.shards = arguments.devices;  // as the peers cut a batch: one part a device
+  options.where.devices = lockstep::cpu_devices(arguments.devices, arguments.threads);
+  options.method.shards = arguments.devices;  // as the peers cut a batch: one part a device
   lockstep::Mirrored<Model> towers(options);
   towers.model().fill();
 

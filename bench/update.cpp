@@ -74,9 +74,9 @@ class Triad {
 
 nlohmann::ordered_json measure(int devices) {
   lockstep::MirroredOptions options = Mlp::options();
-  options.devices = lockstep::cpu_devices(devices);
-  options.shards = devices;
-  options.clip.global_norm = 1e-3;  // below the gradient's norm: every step is clipped
+  options.where.devices = lockstep::cpu_devices(devices);
+  options.method.shards = devices;
+  options.method.clip.global_norm = 1e-3;  // below the gradient's norm: every step is clipped
   lockstep::Mirrored<Mlp> towers(options);
   towers.model().fill();
   const auto batches = Mlp::batches();

@@ -107,8 +107,8 @@ std::vector<Chat::Batch> Chat::batches() {
 
 lockstep::MirroredOptions Chat::options() {
   lockstep::MirroredOptions result;
-  result.optimizer = lockstep::Adam{.lr = 1e-3};
-  result.clip.global_norm = 5;
+  result.method.optimizer = lockstep::Adam{.lr = 1e-3};
+  result.method.clip.global_norm = 5;
   return result;
 }
 
@@ -150,7 +150,7 @@ std::vector<Cifar::Batch> Cifar::batches() {
 
 lockstep::MirroredOptions Cifar::options() {
   lockstep::MirroredOptions result;
-  result.optimizer = lockstep::Sgd{.lr = 0.1, .momentum = 0.9};
+  result.method.optimizer = lockstep::Sgd{.lr = 0.1, .momentum = 0.9};
   return result;
 }
 
@@ -184,7 +184,7 @@ std::vector<Mlp::Batch> Mlp::batches() {
 
 lockstep::MirroredOptions Mlp::options() {
   lockstep::MirroredOptions result;
-  result.optimizer = lockstep::Adam{.lr = 1e-3};
+  result.method.optimizer = lockstep::Adam{.lr = 1e-3};
   return result;
 }
 
@@ -229,7 +229,8 @@ std::vector<MobileNet::Batch> MobileNet::batches() {
 
 lockstep::MirroredOptions MobileNet::options() {
   lockstep::MirroredOptions result;
-  result.optimizer = lockstep::RmsProp{.lr = 0.004, .decay = 0.9, .epsilon = 1.0, .momentum = 0.9};
+  result.method.optimizer =
+      lockstep::RmsProp{.lr = 0.004, .decay = 0.9, .epsilon = 1.0, .momentum = 0.9};
   return result;
 }
 

@@ -9,7 +9,7 @@
 int main() {
   const auto train = lockstep::fashion_mnist(lockstep::Subset::train);
   const auto test = lockstep::fashion_mnist(lockstep::Subset::test);
-  lockstep::Mirrored<Net> towers({.optimizer = lockstep::Adam{.lr = 1e-3}});
+  lockstep::Mirrored<Net> towers({.method = {.optimizer = lockstep::Adam{.lr = 1e-3}}});
   for (int step = 0; step < 300; ++step) {
     const Batch batch = batch_of(train, step, 64);
     towers.step(batch, [](Net& net, const Batch& shard) {

@@ -6,11 +6,6 @@
 
 namespace lockstep {
 
-enum class Reduction {
-  exact,  ///< in the order of the shards' tree: the number of devices never changes the result
-  fast,   ///< in the order that moves the fewest bytes: the result depends on the devices
-};
-
 enum class Wire {
   best,  ///< NCCL between GPUs where it is built in, else peer_copy
   nccl,
@@ -18,7 +13,6 @@ enum class Wire {
 };
 
 struct Exchanging {
-  Reduction reduction = Reduction::exact;
   Wire wire = Wire::best;
   std::int64_t bucket_bytes = 25 << 20;  ///< gradients reduced at one go, while backward still runs
   int group = 0;  ///< devices a group: reduced inside the groups first, then across; 0: no groups

@@ -3,10 +3,12 @@
 // What a Trainer trains: a strategy with its input, its loss and its evaluation sets.
 
 #include <lockstep/input_range.h>
-#include <lockstep/mirrored.h>
+#include <lockstep/metrics.h>
 #include <lockstep/observer.h>
+#include <lockstep/strategy.h>
 #include <lockstep/stream.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -52,34 +54,33 @@ class Job {
   /// What its checkpoints hold besides the state, by file name: a vocabulary.
   virtual std::map<std::string, std::string> files() const { return {}; }
 
-  virtual MirroredBase& towers() = 0;
-  virtual const torch::nn::Module& module() = 0;
+  virtual Strategy& strategy() = 0;
 };
 
-/// A Job on Mirrored<Model>.
-template <class Model, class Batch>
-class MirroredJob : public Job {
+/// A Job on a strategy: Mirrored<Model>, or any other class that has its stage, step and evaluate.
+template <class S, class Batch>
+class StrategyJob : public Job {
  public:
   using Input = std::unique_ptr<Stream<Batch>>;
 
-  /// `loss` is as for Mirrored::step. `steps_per_epoch` serves to say how long a training will
+  /// `loss` is as for the strategy's step. `steps_per_epoch` serves to say how long a training will
   /// take; 0: unknown.
   template <class LossFn>
-  MirroredJob(std::unique_ptr<Mirrored<Model>> towers, Input input, LossFn loss,
+  StrategyJob(std::unique_ptr<S> strategy, std::unique_ptr<Stream<Batch>> input, LossFn loss,
               std::int64_t steps_per_epoch = 0)
-      : towers_(std::move(towers)),
+      : strategy_(std::move(strategy)),
         input_(std::move(input)),
-        train_([this, loss = std::move(loss)](Staged<Batch> batch) {
-          return towers_->step(std::move(batch), loss);
+        train_([this, loss = std::move(loss)](Staged batch) {
+          return strategy_->step(std::move(batch), loss);
         }),
         steps_per_epoch_(steps_per_epoch),
         position_(input_->position()) {}
 
-  MirroredJob(const MirroredJob&) = delete;
-  MirroredJob& operator=(const MirroredJob&) = delete;
+  StrategyJob(const StrategyJob&) = delete;
+  StrategyJob& operator=(const StrategyJob&) = delete;
 
   /// Adds a set to evaluate: `open()` is a stream of its batches, `size` their number (0: unknown).
-  /// `metric` is as for Mirrored::evaluate; `summarise` makes a Summary of what that returns.
+  /// `metric` is as for the strategy's evaluate; `summarise` makes a Summary of what that returns.
   template <class Metric, class Summarise = Summary (*)(const Metrics&)>
   void add_set(std::string name, std::int64_t size, std::function<Input()> open, Metric metric,
                Summarise summarise = summary) {
@@ -88,7 +89,7 @@ class MirroredJob : public Job {
                        InputRange<Batch> range(*batches, [&, done = std::int64_t{0}]() mutable {
                          return evaluating(done++, size);
                        });
-                       const auto result = towers_->evaluate(range, metric);
+                       const auto result = strategy_->evaluate(range, metric);
                        return range.stopped() ? std::nullopt : std::optional(summarise(result));
                      }});
   }
@@ -103,13 +104,13 @@ class MirroredJob : public Job {
     if (!staged_) stage_next();
     if (!staged_) return std::nullopt;
     try {
-      Staged<Batch> batch = std::move(*staged_);
+      Staged batch = std::move(*staged_);
       const Position next = input_->position();
       stage_next();
       const Seconds input = std::chrono::steady_clock::now() - begin;
       StepReport report = train_(std::move(batch));
       // Simulated devices keep virtual time.
-      if (towers_->options().devices.front().kind != DeviceKind::sim)
+      if (strategy_->where().devices.front().kind != DeviceKind::sim)
         for (TowerReport& tower : report.towers) tower.input += input;
       position_ = next;
       return report;
@@ -139,15 +140,11 @@ class MirroredJob : public Job {
     return sets_.at(set).evaluate(evaluating);
   }
 
-  Mirrored<Model>& towers() override { return *towers_; }
-  const torch::nn::Module& module() override {
-    if constexpr (std::is_base_of_v<torch::nn::Module, Model>)
-      return towers_->model();
-    else
-      return *towers_->model();
-  }
+  S& strategy() override { return *strategy_; }
 
  private:
+  using Staged = decltype(std::declval<S&>().stage(std::declval<Batch>()));
+
   struct Set {
     std::string name;
     std::function<std::optional<Summary>(const Evaluating&)> evaluate;
@@ -155,15 +152,15 @@ class MirroredJob : public Job {
 
   void stage_next() {
     staged_.reset();
-    if (auto batch = input_->next()) staged_ = towers_->stage(std::move(*batch));
+    if (auto batch = input_->next()) staged_ = strategy_->stage(std::move(*batch));
   }
 
-  std::unique_ptr<Mirrored<Model>> towers_;
+  std::unique_ptr<S> strategy_;
   Input input_;
-  std::function<StepReport(Staged<Batch>)> train_;
+  std::function<StepReport(Staged)> train_;
   std::int64_t steps_per_epoch_;
   Position position_;
-  std::optional<Staged<Batch>> staged_;
+  std::optional<Staged> staged_;
   std::vector<Set> sets_;
   std::map<std::string, std::string> files_;
 };

@@ -6,65 +6,21 @@
 #include <lockstep/batch_device.h>
 #include <lockstep/detail/arguments.h>
 #include <lockstep/detail/shards.h>
-#include <lockstep/device.h>
 #include <lockstep/error.h>
-#include <lockstep/exchange.h>
 #include <lockstep/loss.h>
 #include <lockstep/metrics.h>
-#include <lockstep/optimizer.h>
-#include <lockstep/precision.h>
 #include <lockstep/report.h>
-#include <lockstep/state.h>
-#include <lockstep/trace.h>
+#include <lockstep/strategy.h>
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <type_traits>
 
 namespace lockstep {
 
-/// What to do with a step whose loss or gradient is infinite or not a number.
-enum class NonFinite {
-  refuse,  ///< throw TowerError, apply nothing
-  skip,    ///< apply nothing, count it, go on
-};
-
-/// What to do when a device is lost, or runs out of memory, before a step was applied.
-enum class OnDeviceFailure {
-  stop,    ///< throw TowerError
-  replay,  ///< go on without the device: the others take over its shards, the result is the same.
-           ///< Slots are copied to the host after each step, so that they survive
-};
-
-/// How many shards each device computes; the result does not depend on it.
-enum class Balance {
-  even,
-  automatic,  ///< by how fast the devices turn out to be
-};
-
-/// The most memory that Lockstep's process may take on each accelerator. Memory grows as needed.
-struct MemoryLimit {
-  double fraction = 0;     ///< of what the device has; 0: no limit
-  std::int64_t bytes = 0;  ///< 0: no limit
-};
-
 struct MirroredOptions {
-  std::vector<Device> devices = all_devices();
-  int shards = kDefaultShards;  ///< parts of the global batch: what the result depends on
-  Optimizer optimizer = Sgd{};
-  std::vector<ParameterRule> rules = {};
-  Clip clip = {};
-  std::optional<MovingAverage> moving_average = std::nullopt;
-  NonFinite non_finite = NonFinite::refuse;
-  std::uint64_t seed = 0;  ///< of initial weights, dropout and all that is random in the model
-  Precision precision = Precision::float32;  ///< of forward and backward; weights stay as they are
-  LossScaling loss_scaling = {};             ///< for Precision::float16
-  Exchanging exchange = {};                  ///< between accelerators
-  Balance balance = Balance::even;
-  OnDeviceFailure on_device_failure = OnDeviceFailure::stop;
-  MemoryLimit memory_limit = {};
-  std::shared_ptr<Trace> trace = nullptr;  ///< every step's stages go there
+  Method method = {};  ///< what is computed
+  Where where = {};    ///< on which devices
 };
 
 namespace detail {
@@ -85,29 +41,23 @@ class Staged {
   detail::Shards<Batch> shards_;
 };
 
-/// What Mirrored<Model> has for every model. Use from one thread at a time.
-class MirroredBase {
+/// What Mirrored<Model> has for every model.
+class MirroredBase : public Strategy {
  public:
-  ~MirroredBase();
+  ~MirroredBase() override;
   MirroredBase(MirroredBase&&) noexcept;
   MirroredBase& operator=(MirroredBase&&) noexcept;
 
-  const MirroredOptions& options() const;  ///< with the learning rate as it is now
-  std::int64_t steps() const;              ///< taken so far, skipped ones included
-  std::int64_t skipped() const;  ///< steps skipped for what was not finite, or had no weight
-
-  void set_learning_rate(double lr);  ///< from the next step on
-
-  /// A copy of weights, slots, averages, buffers and gradients. Between steps.
-  State state() const;
-
-  /// Takes over a state, from any number of devices. Throws ConfigError, and changes nothing, when
-  /// it is not of this model and optimizer.
-  void load(const State& state);
-
-  /// Runs `evaluation` with the moving averages in place of the weights, then puts the weights
-  /// back, exactly, also when it throws.
-  void with_averaged_weights(const std::function<void()>& evaluation);
+  std::string name() const override;
+  const Method& method() const override;
+  const Where& where() const override;
+  std::int64_t steps() const override;
+  std::int64_t skipped() const override;
+  void set_learning_rate(double lr) override;
+  State state() const override;
+  void load(const State& state) override;
+  void with_averaged_weights(const std::function<void()>& evaluation) override;
+  const torch::nn::Module& module() const override;
 
  protected:
   using Factory = std::function<std::shared_ptr<torch::nn::Module>(int tower)>;
@@ -144,7 +94,7 @@ class Mirrored : public MirroredBase {
   /// whose tensors differ in rows, TowerError when a tower fails: see there.
   template <class Batch, class LossFn>
   StepReport step(const Batch& batch, const LossFn& loss) {
-    detail::Shards<Batch> shards(batch, options().shards);
+    detail::Shards<Batch> shards(batch, method().shards);
     return run_step(work_of(shards, loss));
   }
 
@@ -153,7 +103,7 @@ class Mirrored : public MirroredBase {
   /// batch, as it is. A device that fails here is left to the step, which reports or replays it.
   template <class Batch>
   Staged<Batch> stage(Batch batch) {
-    Staged<Batch> staged(std::move(batch), options().shards);
+    Staged<Batch> staged(std::move(batch), method().shards);
     if constexpr (Shardable<Batch>) staged.shards_.staging = run_stage(staged.shards_.work());
     return staged;
   }
@@ -166,7 +116,7 @@ class Mirrored : public MirroredBase {
   /// The forward and backward pass of `step` alone: nothing is exchanged or applied. To measure.
   template <class Batch, class LossFn>
   StepReport compute(const Batch& batch, const LossFn& loss) {
-    detail::Shards<Batch> shards(batch, options().shards);
+    detail::Shards<Batch> shards(batch, method().shards);
     return run_compute(work_of(shards, loss));
   }
 
@@ -218,7 +168,7 @@ class Mirrored : public MirroredBase {
 
   static MirroredOptions reserve(MirroredOptions options,
                                  std::vector<std::shared_ptr<Model>>& models) {
-    models.resize(options.devices.size());
+    models.resize(options.where.devices.size());
     return options;
   }
 

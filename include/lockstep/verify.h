@@ -35,7 +35,7 @@ std::string compare(const StepReport& expected, const StepReport& found, const M
 
 }  // namespace detail
 
-/// Trains Model(args...) for a few steps on the first 1, 2, ... of options.devices, as
+/// Trains Model(args...) for a few steps on the first 1, 2, ... of where.devices, as
 /// `how.counts` says. `source(step)` must return the same batch each time it is asked for a step.
 template <class Model, class Source, class LossFn, class... Args>
 Verification verify(const MirroredOptions& options, const VerifyOptions& how, const Source& source,

@@ -113,7 +113,7 @@ void Exchange::pack(int tower, std::size_t bucket, std::span<const ShardSum> min
 /// sum the next.
 void Exchange::enqueue(const BucketPlan& bucket) {
   for (const PackPlan& pack : bucket.packs) {
-    if (shape_.how.reduction == Reduction::fast && transport_->sum(pack.sums, inside_)) continue;
+    if (shape_.reduction == Reduction::fast && transport_->sum(pack.sums, inside_)) continue;
     transport_->move(pack.to_agents, inside_);
     enqueue_sums(pack.inside, inside_);
     if (pack.to_owners.empty()) {

@@ -154,7 +154,7 @@ class Planner {
 
   void add_sums(BucketPlan& plan, const arena::Bucket& bucket, arena::Slice slice, int owner,
                 const torch::Tensor& target) const {
-    if (shape_.how.reduction != Reduction::fast) return;
+    if (shape_.reduction != Reduction::fast) return;
     for_each_pack(plan, slice.size(), [&](PackPlan& pack, const auto& cut) {
       Sum sum{owner, {}, cut(target)};
       for (const auto& roots : plan_.roots)

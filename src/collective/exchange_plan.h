@@ -5,6 +5,7 @@
 
 #include <lockstep/device.h>
 #include <lockstep/exchange.h>
+#include <lockstep/method.h>
 
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Shape {
   std::vector<arena::Layout> layouts;
   std::vector<arena::Bucket> buckets;
   Exchanging how;
+  Reduction reduction = Reduction::exact;
 };
 
 /// into += from, in place, on the stream of `tower`.

@@ -23,7 +23,7 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
                       tower.slices);
   outcome.norm = std::sqrt(collective_->sum(tower.index, tower.square_terms));
   if (!acceptable(tower, outcome)) return outcome;
-  const double limit = options_.clip.global_norm;
+  const double limit = options_.method.clip.global_norm;
   outcome.clipped = limit > 0 && outcome.norm > limit;
 
   enter(tower, Stage::update);
@@ -31,7 +31,8 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
                              .clip_factor = outcome.clipped ? limit / outcome.norm : 1,
                              .average_keep = average_keep()};
   const std::vector<char> reached = reached_parameters();
-  for (optim::SliceUpdate& slice : tower.updates) slice.apply(options_.optimizer, moment, reached);
+  for (optim::SliceUpdate& slice : tower.updates)
+    slice.apply(options_.method.optimizer, moment, reached);
   collective_->gather(tower.index);
   outcome.applied = true;
   return outcome;
@@ -42,7 +43,7 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
 bool Engine::acceptable(Tower& tower, Outcome& outcome) {
   if (std::isfinite(outcome.norm)) return true;
   outcome.overflow = loss_scale_.value() > 1;
-  if (outcome.overflow || options_.non_finite == NonFinite::skip) return false;
+  if (outcome.overflow || options_.method.non_finite == NonFinite::skip) return false;
   const int shard = tower.gradients.non_finite_shard();
   tower.culprits.assign(1, shard >= 0 ? 1.0 : 0.0);
   tower.culprit_terms = tower.culprits;
@@ -56,9 +57,9 @@ bool Engine::acceptable(Tower& tower, Outcome& outcome) {
 }
 
 double Engine::average_keep() const {
-  if (!options_.moving_average) return 0;
+  if (!options_.method.moving_average) return 0;
   const auto step = static_cast<double>(updates_);
-  const auto [decay, warm_up] = *options_.moving_average;
+  const auto [decay, warm_up] = *options_.method.moving_average;
   return warm_up ? std::min(decay, (1 + step) / (10 + step)) : decay;
 }
 
@@ -75,12 +76,13 @@ StepReport Engine::attempt(const ShardWork& work) {
   run_towers([&](Tower& tower) {
     const Outcome own = train(tower, work);
     if (tower.index == 0) outcome = own;
-    if (own.applied && options_.on_device_failure == OnDeviceFailure::replay) mirror_slots(tower);
+    if (own.applied && options_.where.on_device_failure == OnDeviceFailure::replay)
+      mirror_slots(tower);
   });
   settle_buffers(outcome.applied);
   if (outcome.applied) ++updates_;
   if (outcome.applied) audits_ = false;
-  if (options_.precision == Precision::float16 && (outcome.applied || outcome.overflow))
+  if (options_.method.precision == Precision::float16 && (outcome.applied || outcome.overflow))
     loss_scale_.update(outcome.overflow);
   StepReport result = report(outcome);
   ++steps_;
@@ -145,7 +147,7 @@ void Engine::run_towers(const std::function<void(Tower&)>& job) {
   require_whole();
   replicas_->adopt();
   if (!collective_) collective_ = make_collective();
-  device::begin_step(options_.devices.front().kind, steps_);
+  device::begin_step(options_.where.devices.front().kind, steps_);
   for (const Tower& tower : towers_)  // should the caller have run a backward of its own
     strategy::drop_gradients((*replicas_)[tower.place].tensors.trainable);
   Tower* const failed = first_to_fail([&](Tower& tower) {

@@ -57,6 +57,7 @@ class Engine {
   void load(const State& state);
 
   const MirroredOptions& options() const { return options_; }
+  const torch::nn::Module& module() const { return *(*replicas_)[replicas_->first()].module; }
   void set_learning_rate(double lr);
   std::int64_t steps() const { return steps_; }
   std::int64_t skipped() const { return steps_ - updates_; }

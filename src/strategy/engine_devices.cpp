@@ -25,7 +25,7 @@ bool is_device_failure(const std::exception_ptr& cause) {
 /// others share its shards, and its slices with the slots that were copied to the host. False when
 /// the step cannot be replayed.
 bool Engine::go_on_without(const TowerError& error) {
-  if (options_.on_device_failure != OnDeviceFailure::replay || torn_ || averaged_ ||
+  if (options_.where.on_device_failure != OnDeviceFailure::replay || torn_ || averaged_ ||
       !is_device_failure(error.cause))
     return false;
   std::vector<std::vector<torch::Tensor>> parts;  // by slot, and the average
@@ -112,7 +112,7 @@ void Engine::balance() {
     cost[i] = shard_times_[tower.place];
     now = std::max(now, cost[i] * (tower.shards.end - tower.shards.first));
   }
-  for (int shard = 0; shard < options_.shards; ++shard) {
+  for (int shard = 0; shard < options_.method.shards; ++shard) {
     const auto done = [&](std::size_t i) { return cost[i] * (counts[i] + 1); };
     std::size_t best = 0;
     for (std::size_t i = 1; i < towers_.size(); ++i)

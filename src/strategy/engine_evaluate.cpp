@@ -44,11 +44,11 @@ void Engine::run_tasks(const std::function<Task()>& next) {
       const torch::NoGradGuard no_grad;
       const EvaluationMode mode((*replicas_)[place]);
       const device::DeviceScope scope(device_of(place));
-      const device::AutocastScope autocast(device_of(place).type(), options_.precision);
+      const device::AutocastScope autocast(device_of(place).type(), options_.method.precision);
       while (const auto task = queue.pop()) {
         replicas_->begin_shard(place);
         tower.generator.set_current_seed(
-            device::stream_seed(options_.seed, device::kEvaluateStream, task->number));
+            device::stream_seed(options_.method.seed, device::kEvaluateStream, task->number));
         const device::RandomScope random(tower.generator);
         task->run(place);
         replicas_->check_shard(place);
@@ -81,7 +81,7 @@ void Engine::run_tasks(const std::function<Task()>& next) {
 }
 
 void Engine::with_averaged_weights(const std::function<void()>& evaluation) {
-  if (!options_.moving_average)
+  if (!options_.method.moving_average)
     throw ConfigError("there are no averaged weights; set moving_average in MirroredOptions.");
   check(!averaged_, "with_averaged_weights does not nest");
   require_whole();

@@ -18,7 +18,7 @@ StepReport Engine::report(const Outcome& outcome) {
                     .gradient_norm = outcome.norm,
                     .clipped = outcome.clipped};
   result.notes = notes();
-  if (options_.trace) trace();
+  if (options_.where.trace) trace();
   for (Tower& tower : towers_) {
     result.towers.push_back(report_of(tower));
     result.rows += tower.rows;
@@ -59,8 +59,8 @@ std::vector<std::string> Engine::notes() {
 void Engine::trace() {
   for (const Tower& tower : towers_)
     for (const strategy::StageClock::Span& span : tower.clock.spans())
-      options_.trace->add(tower.device.name(), "stages", strategy::name_of(span.stage), span.begin,
-                          span.end);
+      options_.where.trace->add(tower.device.name(), "stages", strategy::name_of(span.stage),
+                                span.begin, span.end);
 }
 
 }  // namespace lockstep::detail

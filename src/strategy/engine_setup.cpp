@@ -19,29 +19,32 @@ namespace lockstep::detail {
 namespace {
 
 MirroredOptions validated(MirroredOptions options) {
-  if (options.devices.empty())
+  if (options.where.devices.empty())
     throw ConfigError("no devices were given; use all_devices() or parse_devices(\"auto\").");
-  for (const Device& device : options.devices) {
+  for (const Device& device : options.where.devices) {
     if (device.threads < 1)
       throw ConfigError(device.name() + " has " + std::to_string(device.threads) +
                         " threads; it needs at least 1.");
-    if (device.kind != options.devices.front().kind)
-      throw ConfigError(options.devices.front().name() + " and " + device.name() +
+    if (device.kind != options.where.devices.front().kind)
+      throw ConfigError(options.where.devices.front().name() + " and " + device.name() +
                         " are of different kinds; towers run on one kind of device.");
-    if (std::count(options.devices.begin(), options.devices.end(), device) > 1)
+    if (std::count(options.where.devices.begin(), options.where.devices.end(), device) > 1)
       throw ConfigError(device.name() + " is named twice; a device has one tower.");
   }
-  if (options.shards < 1)
-    throw ConfigError("shards is " + std::to_string(options.shards) + "; it must be 1 or more.");
-  if (options.exchange.bucket_bytes < 0 || options.exchange.group < 0 || options.exchange.packs < 1)
+  if (options.method.shards < 1)
+    throw ConfigError("shards is " + std::to_string(options.method.shards) +
+                      "; it must be 1 or more.");
+  if (options.where.exchange.bucket_bytes < 0 || options.where.exchange.group < 0 ||
+      options.where.exchange.packs < 1)
     throw ConfigError("exchange: bucket_bytes and group must be 0 or more, packs 1 or more.");
-  const DeviceKind kind = options.devices.front().kind;
-  if (options.exchange.wire == Wire::nccl && kind != DeviceKind::gpu)
-    throw ConfigError("exchange: NCCL moves bytes between GPUs; " + options.devices.front().name() +
-                      " is none.");
-  for (const Device& device : options.devices) {
+  const DeviceKind kind = options.where.devices.front().kind;
+  if (options.where.exchange.wire == Wire::nccl && kind != DeviceKind::gpu)
+    throw ConfigError("exchange: NCCL moves bytes between GPUs; " +
+                      options.where.devices.front().name() + " is none.");
+  for (const Device& device : options.where.devices) {
     device::prepare(device);
-    device::limit_memory(device, options.memory_limit.fraction, options.memory_limit.bytes);
+    device::limit_memory(device, options.where.memory_limit.fraction,
+                         options.where.memory_limit.bytes);
     device::reset_peak(device);
   }
   return options;
@@ -71,25 +74,25 @@ Engine::Engine(MirroredOptions options, const Factory& replica,
                const MakeCollective& make_collective)
     : options_(validated(std::move(options))),
       make_test_collective_(make_collective),
-      pool_(std::make_unique<device::TowerPool>(options_.devices)),
-      loss_scale_(options_.precision == Precision::float16 ? options_.loss_scaling
-                                                           : LossScaling{.initial = 1}),
-      balances_(options_.balance == Balance::automatic) {
+      pool_(std::make_unique<device::TowerPool>(options_.where.devices)),
+      loss_scale_(options_.method.precision == Precision::float16 ? options_.method.loss_scaling
+                                                                  : LossScaling{.initial = 1}),
+      balances_(options_.where.balance == Balance::automatic) {
   torch::jit::getProfilingMode() = false;  // for the whole process, see "Note: scripts"
   std::shared_ptr<torch::nn::Module> sample;
   auto modules = make_replicas(replica, sample);
-  replicas_ =
-      std::make_unique<strategy::Replicas>(std::move(modules), options_.devices, sample.get());
+  replicas_ = std::make_unique<strategy::Replicas>(std::move(modules), options_.where.devices,
+                                                   sample.get());
   const auto& trainable = (*replicas_)[0].tensors.trainable;
   std::vector<std::string> names;
   for (const arena::Entry& entry : trainable) names.push_back(entry.name);
-  optim::validate(options_.optimizer, options_.rules, options_.clip, options_.moving_average,
-                  names);
-  const bool accelerators = device::is_accelerator(options_.devices.front().kind);
+  optim::validate(options_.method.optimizer, options_.method.rules, options_.method.clip,
+                  options_.method.moving_average, names);
+  const bool accelerators = device::is_accelerator(options_.where.devices.front().kind);
   buckets_ =
-      arena::buckets(replicas_->layouts(), accelerators ? options_.exchange.bucket_bytes : 0);
+      arena::buckets(replicas_->layouts(), accelerators ? options_.where.exchange.bucket_bytes : 0);
   if (accelerators)
-    for (const Device& device : options_.devices)
+    for (const Device& device : options_.where.devices)
       input_streams_.push_back(device::new_stream(device));
   map_buckets();
   std::vector<int> places;
@@ -97,8 +100,8 @@ Engine::Engine(MirroredOptions options, const Factory& replica,
   make_towers(places);
   add_hooks();
   for (const std::string& note :
-       {oversubscription(options_.devices, inventory()),
-        uneven_shards(options_.shards, static_cast<int>(options_.devices.size()))})
+       {oversubscription(options_.where.devices, inventory()),
+        uneven_shards(options_.method.shards, static_cast<int>(options_.where.devices.size()))})
     if (!note.empty()) pending_notes_.push_back(note);
 }
 
@@ -112,7 +115,7 @@ Engine::~Engine() {
 /// their own, so there the weights are those of a sample made on the CPU.
 std::vector<std::shared_ptr<torch::nn::Module>> Engine::make_replicas(
     const Factory& replica, std::shared_ptr<torch::nn::Module>& sample) {
-  const auto seed = device::stream_seed(options_.seed, device::kInitStream, 0);
+  const auto seed = device::stream_seed(options_.method.seed, device::kInitStream, 0);
   const auto construct = [&](int place, const Device& device) {
     at::Generator generator = device::make_generator(device);
     generator.set_current_seed(seed);
@@ -121,7 +124,7 @@ std::vector<std::shared_ptr<torch::nn::Module>> Engine::make_replicas(
     return replica(place);
   };
   std::vector<std::shared_ptr<torch::nn::Module>> modules(static_cast<std::size_t>(pool_->size()));
-  const bool accelerators = device::is_accelerator(options_.devices.front().kind);
+  const bool accelerators = device::is_accelerator(options_.where.devices.front().kind);
   pool_->run([&](int place) {
     if (accelerators && place == 0) sample = construct(0, Device{});
     modules[static_cast<std::size_t>(place)] = construct(place, pool_->device(place));
@@ -154,9 +157,9 @@ void Engine::add_hooks() {
 
 strategy::TreeSum Engine::tree_sum(int index, strategy::ShardRange range) const {
   // In one memory the exact order costs nothing.
-  const bool accelerators = device::is_accelerator(options_.devices.front().kind);
-  const Reduction reduction = accelerators ? options_.exchange.reduction : Reduction::exact;
-  return {range.first, range.end, options_.shards, seats_.size(), reduction, index};
+  const bool accelerators = device::is_accelerator(options_.where.devices.front().kind);
+  const Reduction reduction = accelerators ? options_.method.reduction : Reduction::exact;
+  return {range.first, range.end, options_.method.shards, seats_.size(), reduction, index};
 }
 
 /// Makes towers at `places`, with fresh slots.
@@ -165,7 +168,7 @@ void Engine::make_towers(const std::vector<int>& places) {
   towers_.clear();
   towers_.reserve(places.size());
   tower_at_.assign(static_cast<std::size_t>(pool_->size()), nullptr);
-  const Ranges ranges = even_ranges(options_.shards, places.size());
+  const Ranges ranges = even_ranges(options_.method.shards, places.size());
   for (const int place : places) {
     const int index = static_cast<int>(towers_.size());
     const strategy::ShardRange range = ranges[towers_.size()];
@@ -181,7 +184,8 @@ void Engine::make_towers(const std::vector<int>& places) {
 
 void Engine::make_slices(Tower& tower, int towers) {
   tower.generator = device::make_generator(tower.device);
-  const optim::Plan plan{options_.optimizer, options_.rules, options_.moving_average.has_value()};
+  const optim::Plan plan{options_.method.optimizer, options_.method.rules,
+                         options_.method.moving_average.has_value()};
   for (const arena::Bucket& bucket : buckets_) {
     const arena::Layout& layout = replicas_->layouts()[bucket.arena];
     const arena::Slice range = arena::slice_of(bucket, tower.index, towers);
@@ -195,7 +199,7 @@ void Engine::make_slices(Tower& tower, int towers) {
   }
   for (const collective::GradientSlice& slice : tower.slices)
     tower.square_terms.emplace_back(slice.squares);
-  if (options_.on_device_failure == OnDeviceFailure::replay) mirror_slots(tower);
+  if (options_.where.on_device_failure == OnDeviceFailure::replay) mirror_slots(tower);
 }
 
 /// Gives every tower the shards of its range, in order.
@@ -210,12 +214,12 @@ void Engine::assign(const Ranges& ranges) {
 
 std::unique_ptr<collective::Collective> Engine::make_collective() const {
   const int towers = static_cast<int>(towers_.size());
-  if (make_test_collective_) return make_test_collective_(towers, options_.shards);
-  const DeviceKind kind = options_.devices.front().kind;
+  if (make_test_collective_) return make_test_collective_(towers, options_.method.shards);
+  const DeviceKind kind = options_.where.devices.front().kind;
   if (!device::is_accelerator(kind))
-    return std::make_unique<collective::SharedMemory>(towers, options_.shards);
-  const bool fast = options_.exchange.reduction == Reduction::fast;
-  const int shards = fast ? towers : options_.shards;
+    return std::make_unique<collective::SharedMemory>(towers, options_.method.shards);
+  const bool fast = options_.method.reduction == Reduction::fast;
+  const int shards = fast ? towers : options_.method.shards;
   std::vector<collective::Party> parties;
   std::vector<int> gpus;
   for (const Tower& tower : towers_) {
@@ -225,21 +229,22 @@ std::unique_ptr<collective::Collective> Engine::make_collective() const {
     parties.push_back({tower.device, range.first, range.end, replicas_->parameters(tower.place)});
   }
   std::unique_ptr<collective::Transport> transport;
-  const Wire wire = options_.exchange.wire;
+  const Wire wire = options_.where.exchange.wire;
   if (wire == Wire::nccl || (wire == Wire::best && kind == DeviceKind::gpu))
     transport = collective::make_nccl(gpus);
   else
     transport = std::make_unique<collective::PeerCopy>();
   return std::make_unique<collective::Exchange>(
       std::move(parties),
-      collective::Shape{shards, replicas_->layouts(), buckets_, options_.exchange},
+      collective::Shape{shards, replicas_->layouts(), buckets_, options_.where.exchange,
+                        options_.method.reduction},
       std::move(transport));
 }
 
 void Engine::set_learning_rate(double lr) {
   if (!(std::isfinite(lr) && lr >= 0))
     throw ConfigError("the learning rate is " + std::to_string(lr) + "; it must be 0 or more.");
-  lockstep::set_learning_rate(options_.optimizer, lr);
+  lockstep::set_learning_rate(options_.method.optimizer, lr);
 }
 
 int Engine::shown_tower() {

@@ -15,7 +15,7 @@ using strategy::Stage;
 
 std::shared_ptr<Staging> Engine::stage(const ShardWork& work) {
   auto staging = std::make_shared<Staging>();
-  staging->shards.resize(static_cast<std::size_t>(options_.shards));
+  staging->shards.resize(static_cast<std::size_t>(options_.method.shards));
   pool_->run([&](int place) {
     if (!tower_at(place)) return;
     try {
@@ -53,7 +53,7 @@ void Engine::load_shards(Tower& tower, const ShardWork& work, Staging& staging) 
 
 void Engine::run_shards(Tower& tower, const ShardWork& work) {
   Staging own;
-  own.shards.resize(static_cast<std::size_t>(options_.shards));
+  own.shards.resize(static_cast<std::size_t>(options_.method.shards));
   Staging& staging = work.staging ? *work.staging : own;
   check(staging.shards.size() == own.shards.size(), "the batch was staged for other shards");
   load_shards(tower, work, staging);
@@ -99,7 +99,7 @@ void Engine::run_shard(Tower& tower, const ShardWork& work, const Staging::Shard
 
 /// Forward and backward of a shard. Nothing of its graph is left afterwards.
 void Engine::compute_gradients(Tower& tower, const ShardWork& work) {
-  tower.generator.set_current_seed(device::stream_seed(options_.seed, steps_, tower.shard));
+  tower.generator.set_current_seed(device::stream_seed(options_.method.seed, steps_, tower.shard));
   const device::RandomScope random(tower.generator);
   const device::DeviceScope scope(device_of(tower.place));
   tower.taken.assign(seats_.size(), torch::Tensor());
@@ -115,16 +115,16 @@ void Engine::compute_gradients(Tower& tower, const ShardWork& work) {
   enter(tower, Stage::backward);
   if (loss.sum.requires_grad())
     (loss_scale_.value() == 1 ? loss.sum : loss.sum * loss_scale_.value()).backward();
-  if (options_.clip.per_shard_norm == 0 || loss.weight == 0) return;
+  if (options_.method.clip.per_shard_norm == 0 || loss.weight == 0) return;
   strategy::clip_to_norm(tower.taken, loss.weight * loss_scale_.value(),
-                         options_.clip.per_shard_norm);
+                         options_.method.clip.per_shard_norm);
   for (std::size_t parameter = 0; parameter < tower.taken.size(); ++parameter)
     if (tower.taken[parameter].defined())
       add_gradient(tower, parameter, std::move(tower.taken[parameter]));
 }
 
 Loss Engine::forward(Tower& tower, const ShardWork& work) {
-  const device::AutocastScope autocast(device_of(tower.place).type(), options_.precision);
+  const device::AutocastScope autocast(device_of(tower.place).type(), options_.method.precision);
   return work.forward(tower.place, tower.shard);
 }
 
@@ -133,7 +133,7 @@ void Engine::read_losses(Tower& tower) {
   const auto first = static_cast<int>(tower.losses.size());
   for (std::size_t i = tower.losses.size(); i < tower.loss_sums.size(); ++i)
     tower.losses.push_back(tower.loss_sums[i].defined() ? tower.loss_sums[i].item<double>() : 0);
-  if (options_.non_finite == NonFinite::skip) return;
+  if (options_.method.non_finite == NonFinite::skip) return;
   for (int i = first; i < static_cast<int>(tower.losses.size()); ++i) {
     const double loss = tower.losses[static_cast<std::size_t>(i)];
     if (std::isfinite(loss)) continue;
@@ -158,7 +158,7 @@ void Engine::gradient_ready(int place, std::size_t parameter) {
                       "of its own on it; use torch::autograd::grad there.");
   torch::Tensor& tensor = (*replicas_)[place].tensors.trainable[parameter].tensor;
   torch::Tensor gradient = strategy::take_gradient(tensor, *seats_[parameter]);
-  if (options_.clip.per_shard_norm > 0)
+  if (options_.method.clip.per_shard_norm > 0)
     tower->taken[parameter] = std::move(gradient);
   else
     add_gradient(*tower, parameter, std::move(gradient));

@@ -97,10 +97,11 @@ State Engine::copy_of_state() {
   replicas_->adopt();
   const torch::NoGradGuard no_grad;
   const strategy::Replica& shown = (*replicas_)[replicas_->first()];
-  State state{.steps = steps_,
-              .updates = updates_,
-              .loss_scale = options_.precision == Precision::float16 ? loss_scale_.value() : 0,
-              .good_steps = loss_scale_.state().good_steps};
+  State state{
+      .steps = steps_,
+      .updates = updates_,
+      .loss_scale = options_.method.precision == Precision::float16 ? loss_scale_.value() : 0,
+      .good_steps = loss_scale_.state().good_steps};
   const auto copy = [](const torch::Tensor& tensor) {
     return tensor.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
   };
@@ -114,7 +115,7 @@ State Engine::copy_of_state() {
                    std::size_t bucket) { return tower.updates[bucket].slots()[k].value; },
                "/" + slots[k].name))
       state.slots.push_back(std::move(slot));
-  if (options_.moving_average)
+  if (options_.method.moving_average)
     state.averages = named(
         [](const Tower& tower, std::size_t bucket) { return tower.updates[bucket].average(); }, "");
   if (averaged_ && updates_ > 0) std::swap(state.parameters, state.averages);
@@ -140,23 +141,23 @@ void Engine::load(const State& state) {
     throw ConfigError("the state has " + std::to_string(state.slots.size()) +
                       " slots, the optimizer has " + std::to_string(own_slots) +
                       ": it is of another optimizer.");
-  if (options_.moving_average && state.averages.empty())
+  if (options_.method.moving_average && state.averages.empty())
     throw ConfigError("the state has no moving averages: it was trained without them.");
   std::vector<std::vector<torch::Tensor>> slots;
   for (const optim::Slot& slot : towers_.front().updates.front().slots())
     slots.push_back(flat(state.slots, "/" + slot.name, layouts));
   std::vector<torch::Tensor> averages;
-  if (options_.moving_average) averages = flat(state.averages, "", layouts);
+  if (options_.method.moving_average) averages = flat(state.averages, "", layouts);
   strategy::Replica& shown = (*replicas_)[replicas_->first()];
   const ByName frozen_values(state.frozen);
   std::vector<torch::Tensor> frozen;
   for (const arena::Entry& entry : shown.tensors.frozen)
     frozen.push_back(
         frozen_values.at(entry.name, entry.tensor.sizes(), entry.tensor.scalar_type()));
-  if (options_.precision == Precision::float16 && state.loss_scale > 0)
+  if (options_.method.precision == Precision::float16 && state.loss_scale > 0)
     loss_scale_.restore({state.loss_scale, state.good_steps});
-  else if (options_.precision == Precision::float16)  // trained in another precision
-    loss_scale_ = optim::LossScale(options_.loss_scaling);
+  else if (options_.method.precision == Precision::float16)  // trained in another precision
+    loss_scale_ = optim::LossScale(options_.method.loss_scaling);
   if (torn_ && !collective_) make_towers(replicas_->places());  // those left could not take over
   replicas_->recover();
   replicas_->adopt();  // what the caller did before does not count any more
@@ -170,11 +171,11 @@ void Engine::load(const State& state) {
     take_apart(slots[k], [k](const Tower& tower, std::size_t bucket) {
       return tower.updates[bucket].slots()[k].value;
     });
-  if (options_.moving_average)
+  if (options_.method.moving_average)
     take_apart(averages, [](const Tower& tower, std::size_t bucket) {
       return tower.updates[bucket].average();
     });
-  if (options_.on_device_failure == OnDeviceFailure::replay)
+  if (options_.where.on_device_failure == OnDeviceFailure::replay)
     for (Tower& tower : towers_) mirror_slots(tower);
   steps_ = state.steps;
   updates_ = state.updates;

@@ -2,7 +2,7 @@
 
 // A shard's gradient, from where autograd left it to its place in the tree.
 
-#include <lockstep/exchange.h>
+#include <lockstep/method.h>
 #include <torch/torch.h>
 
 #include <vector>

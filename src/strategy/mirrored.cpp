@@ -62,7 +62,10 @@ MirroredBase::~MirroredBase() = default;
 MirroredBase::MirroredBase(MirroredBase&&) noexcept = default;
 MirroredBase& MirroredBase::operator=(MirroredBase&&) noexcept = default;
 
-const MirroredOptions& MirroredBase::options() const { return engine_->options(); }
+std::string MirroredBase::name() const { return "mirrored"; }
+const Method& MirroredBase::method() const { return engine_->options().method; }
+const Where& MirroredBase::where() const { return engine_->options().where; }
+const torch::nn::Module& MirroredBase::module() const { return engine_->module(); }
 std::int64_t MirroredBase::steps() const { return engine_->steps(); }
 std::int64_t MirroredBase::skipped() const { return engine_->skipped(); }
 void MirroredBase::set_learning_rate(double lr) { engine_->set_learning_rate(lr); }

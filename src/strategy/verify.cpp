@@ -80,12 +80,12 @@ std::string first_difference(const State& expected, const State& found) {
 namespace detail {
 
 MirroredOptions options_for(const MirroredOptions& options, int count) {
-  if (count < 1 || static_cast<std::size_t>(count) > options.devices.size())
+  if (count < 1 || static_cast<std::size_t>(count) > options.where.devices.size())
     throw ConfigError("verify was asked for " + std::to_string(count) + " devices, and there are " +
-                      std::to_string(options.devices.size()) +
-                      " in options.devices; give at least as many as the largest count.");
+                      std::to_string(options.where.devices.size()) +
+                      " in where.devices; give at least as many as the largest count.");
   MirroredOptions result = options;
-  result.devices.resize(static_cast<std::size_t>(count));
+  result.where.devices.resize(static_cast<std::size_t>(count));
   return result;
 }
 

@@ -37,18 +37,18 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
     : job_(job),
       options_(std::move(options)),
       observers_(std::move(observers)),
-      base_rate_(learning_rate(job.towers().options().optimizer)) {
+      base_rate_(learning_rate(job.strategy().method().optimizer)) {
   check_schedule(options_.schedule);
   if (options_.report_every < 1) throw ConfigError("report_every must be at least 1 step.");
   if (!options_.clock)
     options_.clock = [] { return Seconds(std::chrono::steady_clock::now().time_since_epoch()); };
-  if (options_.averaged && !job.towers().options().moving_average)
+  if (options_.averaged && !job.strategy().method().moving_average)
     throw ConfigError("averaged weights are to be evaluated, but there is no moving average.");
   if (!options_.goal.metric.empty() && job.sets().empty())
     throw ConfigError("there is a goal, '" + options_.goal.metric + "', but no set to evaluate.");
-  progress_.step = job.towers().steps();
+  progress_.step = job.strategy().steps();
   if (options_.folder.empty()) return;
-  require_savable(job.module());
+  require_savable(job.strategy().module());
   if (!options_.lock) options_.lock = lock_checkpoints(options_.folder);
   saver_.emplace(train::SaverOptions{.folder = options_.folder,
                                      .keep = options_.keep,
@@ -60,7 +60,7 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
 void Trainer::Impl::resume(const FoundCheckpoint& found) {
   namespace fs = std::filesystem;
   const Manifest& manifest = found.checkpoint.manifest;
-  const int shards = job_.towers().options().shards;
+  const int shards = job_.strategy().method().shards;
   if (manifest.shards != shards)
     throw ConfigError("the checkpoint is of a training in " + std::to_string(manifest.shards) +
                       " shards, this one is in " + std::to_string(shards) +
@@ -70,7 +70,7 @@ void Trainer::Impl::resume(const FoundCheckpoint& found) {
         own == found.checkpoint.files.end() || own->second != content)
       throw ConfigError("'" + found.path + "' was trained with another '" + name +
                         "': use the one that is in it, or another folder to begin anew.");
-  job_.towers().load(found.checkpoint.state);
+  job_.strategy().load(found.checkpoint.state);
   job_.seek(manifest.progress.input);
   progress_ = manifest.progress;
   metrics_ = manifest.metrics;
@@ -91,7 +91,7 @@ TrainingEnd Trainer::Impl::run() {
     return loop();
   } catch (...) {
     save_what_is_there();
-    job_.towers().set_learning_rate(base_rate_);
+    job_.strategy().set_learning_rate(base_rate_);
     throw;
   }
 }
@@ -100,11 +100,11 @@ TrainingEnd Trainer::Impl::loop() {
   clock_ = now();
   session_begin_ = progress_.step;
   progress_.input = job_.position();
-  const auto model = [this]() -> const torch::nn::Module& { return job_.module(); };
+  const auto model = [this]() -> const torch::nn::Module& { return job_.strategy().module(); };
   tell(&Observer::started, TrainingStart{.model = model,
                                          .progress = progress_,
                                          .devices = device_names(),
-                                         .shards = job_.towers().options().shards,
+                                         .shards = job_.strategy().method().shards,
                                          .plan = plan()});
   for (;;) {
     if (progress_.window.steps >= options_.report_every) report();
@@ -118,7 +118,7 @@ TrainingEnd Trainer::Impl::loop() {
 /// One step at the schedule's rate. False when the input has ended.
 bool Trainer::Impl::step() {
   const double factor = rate_factor(options_.schedule, progress_.step, progress_.schedule);
-  job_.towers().set_learning_rate(base_rate_ * factor);
+  job_.strategy().set_learning_rate(base_rate_ * factor);
   const Seconds begin = now();
   const auto report = job_.step();
   if (!report) return false;
@@ -172,7 +172,7 @@ void Trainer::Impl::evaluate() {
       if (auto made = evaluate_set(i)) evaluations.push_back(std::move(*made));
   };
   if (options_.averaged)
-    job_.towers().with_averaged_weights(all_sets);
+    job_.strategy().with_averaged_weights(all_sets);
   else
     all_sets();
   count_time();
@@ -247,7 +247,7 @@ void Trainer::Impl::save() {
   save_now_ = false;
   saved_step_ = progress_.step;
   progress_.saved = mark();
-  Checkpoint checkpoint{manifest(), job_.towers().state(), job_.files()};
+  Checkpoint checkpoint{manifest(), job_.strategy().state(), job_.files()};
   saver_->start(std::move(checkpoint), now() - begin);
   count_time();
 }
@@ -296,7 +296,7 @@ TrainingEnd Trainer::Impl::end(Ending ending) {
     tell_of_saves(/*wait=*/true);
   }
   if (stopping()) ending = Ending::stopped;
-  job_.towers().set_learning_rate(base_rate_);
+  job_.strategy().set_learning_rate(base_rate_);
   const TrainingEnd result{ending, progress_, saved_, save_error_};
   tell(&Observer::ended, result);
   return result;

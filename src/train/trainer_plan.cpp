@@ -118,15 +118,15 @@ std::vector<std::string> Trainer::Impl::plan() const {
 
 std::vector<std::string> Trainer::Impl::device_names() const {
   std::vector<std::string> names;
-  for (const Device& device : job_.towers().options().devices) names.push_back(device.name());
+  for (const Device& device : job_.strategy().where().devices) names.push_back(device.name());
   return names;
 }
 
 Manifest Trainer::Impl::manifest() const {
-  const MirroredOptions& options = job_.towers().options();
+  const Method& method = job_.strategy().method();
   Manifest manifest{.progress = progress_,
-                    .seed = options.seed,
-                    .shards = options.shards,
+                    .seed = method.seed,
+                    .shards = method.shards,
                     .time = static_cast<std::int64_t>(std::time(nullptr)),
                     .recipe = options_.recipe};
   if (metrics_step_ == progress_.step) manifest.metrics = metrics_;

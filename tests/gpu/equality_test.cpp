@@ -10,11 +10,11 @@ namespace {
 using namespace lockstep;
 
 MirroredOptions options(const char* devices) {
-  return {.devices = parse_devices(devices),
-          .shards = 4,
-          .optimizer = Adam{.lr = 1e-2},
-          .clip = {.global_norm = 0.1},
-          .seed = 7};
+  return {.method = {.shards = 4,
+                     .optimizer = Adam{.lr = 1e-2},
+                     .clip = {.global_norm = 0.1},
+                     .seed = 7},
+          .where = {.devices = parse_devices(devices)}};
 }
 
 template <class Model, class Source>

@@ -128,7 +128,7 @@ TEST(Classify, IsWhatEvaluateMergesOverBatchesAndDevices) {
   const torch::Tensor data = torch::rand({50, 6}), labels = torch::arange(50) % 3;
   std::vector<Batch> batches;
   for (int i = 0; i < 7; ++i) batches.push_back({part(data, i, 7), part(labels, i, 7)});
-  Mirrored<Net> towers({.devices = cpu_devices(2)});
+  Mirrored<Net> towers({.where = {.devices = cpu_devices(2)}});
   const auto metric = [](Net& net, const Batch& batch) {
     return classify(net.layer(batch.data), batch.target);
   };

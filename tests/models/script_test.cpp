@@ -133,7 +133,7 @@ TEST_F(ScriptTest, IsTheSameBitForBitOnAnyNumberOfDevices) {
 
 TEST_F(ScriptTest, IsTheSameBitForBitOnAnyNumberOfDevicesInBFloat16) {
   MirroredOptions one = options(cpu_devices(1)), three = options(cpu_devices(3));
-  one.precision = three.precision = Precision::bfloat16;
+  one.method.precision = three.method.precision = Precision::bfloat16;
   expect_same(trained(one), trained(three), "3 CPU devices");
 }
 

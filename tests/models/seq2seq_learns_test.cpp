@@ -49,11 +49,11 @@ double exact(Seq2Seq& model, const SequenceBatch& batch) {
 TEST(Seq2SeqLearns, ToReverseSequencesThatItHasNotSeen) {
   constexpr int kSteps = 350;
   constexpr double kRate = 4e-3;
-  Mirrored<Seq2Seq> towers({.devices = cpu_devices(2),
-                            .shards = 2,
-                            .optimizer = Adam{.lr = kRate},
-                            .clip = {.global_norm = 5},
-                            .seed = 1},
+  Mirrored<Seq2Seq> towers({.method = {.shards = 2,
+                                       .optimizer = Adam{.lr = kRate},
+                                       .clip = {.global_norm = 5},
+                                       .seed = 1},
+                            .where = {.devices = cpu_devices(2)}},
                            Seq2SeqOptions{.vocabulary = kFirstOwnToken + kSymbols,
                                           .embedding = 32,
                                           .hidden = 128,

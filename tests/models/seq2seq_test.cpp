@@ -349,8 +349,9 @@ TEST_F(Seq2SeqTest, RefusesOptionsThatMakeNoNetwork) {
 /// The state after three steps of 11 rows in 4 shards, dropout on.
 State trained(const std::vector<Device>& devices, Seq2SeqOptions options) {
   options.keep = 0.7;
-  Mirrored<Seq2Seq> towers(
-      {.devices = devices, .shards = 4, .optimizer = Adam{.lr = 1e-2}, .seed = 3}, options);
+  Mirrored<Seq2Seq> towers({.method = {.shards = 4, .optimizer = Adam{.lr = 1e-2}, .seed = 3},
+                            .where = {.devices = devices}},
+                           options);
   for (std::uint64_t step = 0; step < 3; ++step)
     towers.step(random_batch(11, 6, step), [](Seq2Seq& model, const SequenceBatch& shard) {
       return sequence_loss(model, shard);

@@ -22,9 +22,9 @@ Batch batch(int step) {
 }
 
 State train(const std::string& devices, const std::string& folder) {
-  Mirrored<ScriptModule> towers(
-      {.devices = parse_devices(devices), .shards = 6, .optimizer = Adam{.lr = 1e-2}, .seed = 3},
-      folder + "/net.pt");
+  Mirrored<ScriptModule> towers({.method = {.shards = 6, .optimizer = Adam{.lr = 1e-2}, .seed = 3},
+                                 .where = {.devices = parse_devices(devices)}},
+                                folder + "/net.pt");
   for (int step = 0; step < 5; ++step)
     towers.step(batch(step), [](ScriptModule& net, const Batch& shard) {
       return torch::nn::functional::cross_entropy(net.forward(shard.first), shard.second);

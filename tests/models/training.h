@@ -36,11 +36,12 @@ struct CrossEntropy {
 template <class Model, class Options>
 State trained(const std::vector<Device>& devices, const Options& options, std::int64_t channels,
               std::int64_t size) {
-  Mirrored<Model> towers({.devices = devices,
-                          .shards = 4,
-                          .optimizer = Sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4},
-                          .seed = 3},
-                         options);
+  Mirrored<Model> towers(
+      {.method = {.shards = 4,
+                  .optimizer = Sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 1e-4},
+                  .seed = 3},
+       .where = {.devices = devices}},
+      options);
   for (int step = 0; step < 3; ++step)
     towers.step(images(step, 11, channels, size), CrossEntropy<Model>{});
   return towers.state();

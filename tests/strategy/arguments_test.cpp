@@ -64,9 +64,9 @@ TEST(Arguments, AModuleThatIsGivenTwiceIsTiedInEveryTower) {
 TEST(Arguments, AModuleThatIsGivenTwiceIsTrainedAsInThePlainProgram) {
   nn::Linear linear(12, 12);
   for (const int devices : {1, 3}) {
-    Mirrored<nn::Sequential> towers(
-        {.devices = cpu_devices(devices), .shards = 1, .optimizer = Sgd{.lr = 0.1}}, linear,
-        nn::ReLU(), linear);
+    Mirrored<nn::Sequential> towers({.method = {.shards = 1, .optimizer = Sgd{.lr = 0.1}},
+                                     .where = {.devices = cpu_devices(devices)}},
+                                    linear, nn::ReLU(), linear);
     for (int step = 0; step < kSteps; ++step)
       towers.step(models::vectors(step), [](nn::Sequential& model, const models::Batch& shard) {
         return models::CrossEntropy{}(*model, shard);

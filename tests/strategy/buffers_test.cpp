@@ -29,7 +29,7 @@ struct WritesABuffer : Base {
 TEST(Buffers, ABufferReplacedInForwardIsAsGoodAsOneWrittenInPlace) {
   const auto trained = [](auto model, const std::vector<Device>& devices) {
     Mirrored<decltype(model)> towers(
-        {.devices = devices, .shards = 4, .optimizer = Sgd{.lr = 0.1}});
+        {.method = {.shards = 4, .optimizer = Sgd{.lr = 0.1}}, .where = {.devices = devices}});
     for (int step = 0; step < 4; ++step) towers.step(models::vectors(step), models::CrossEntropy{});
     return towers.state();
   };
@@ -87,7 +87,7 @@ TEST(Buffers, ConstantBuffersStayWhatTheyAre) {
   for (const int shards : {1, 2, 3, 7, 8, 12})
     for (auto list : {cpu_devices(2), on_sim::sim_devices(2)}) {
       MirroredOptions how = options(2, shards);
-      how.devices = list;
+      how.where.devices = list;
       Mirrored<Constants> towers(how);
       const State before = towers.state();
       for (int step = 0; step < 3; ++step)
@@ -122,7 +122,7 @@ TEST(Buffers, EvaluationDoesNotDependOnDevicesThoughForwardWritesABuffer) {
   for (int i = 0; i < 9; ++i) batches.push_back(models::vectors(i));
   const auto evaluated = [&](const std::vector<Device>& devices) {
     MirroredOptions how = options(1);
-    how.devices = devices;
+    how.where.devices = devices;
     Mirrored<WritesABuffer> towers(how);
     return towers.evaluate(batches, metric)["sum"].sum;
   };

@@ -13,12 +13,12 @@ constexpr int kShards = 8;
 constexpr int kSteps = 20;
 
 MirroredOptions options(int devices) {
-  return {.devices = cpu_devices(devices),
-          .shards = kShards,
-          .optimizer = Adam{.lr = 1e-2, .weight_decay = 1e-3},
-          .clip = {.global_norm = 0.1},
-          .moving_average = MovingAverage{.decay = 0.9, .warm_up = true},
-          .seed = 7};
+  return {.method = {.shards = kShards,
+                     .optimizer = Adam{.lr = 1e-2, .weight_decay = 1e-3},
+                     .clip = {.global_norm = 0.1},
+                     .moving_average = MovingAverage{.decay = 0.9, .warm_up = true},
+                     .seed = 7},
+          .where = {.devices = cpu_devices(devices)}};
 }
 
 struct Trained {
@@ -87,7 +87,7 @@ TEST(Mirrored, EveryOptimizerIsTheSameBitForBitOn1And3Devices) {
            Sgd{.lr = 0.1, .momentum = 0.9, .nesterov = true}, AdamW{}, Adagrad{},
            RmsProp{.momentum = 0.9, .centered = true}, tensorflow_rms_prop(0.01, 0.9, 0.9, 1.0)}) {
     MirroredOptions one = options(1), three = options(3);
-    one.optimizer = three.optimizer = optimizer;
+    one.method.optimizer = three.method.optimizer = optimizer;
     const auto source = [](int step) { return models::vectors(step); };
     EXPECT_EQ(first_difference(train<models::Mlp>(one, source).state,
                                train<models::Mlp>(three, source).state),
@@ -98,7 +98,7 @@ TEST(Mirrored, EveryOptimizerIsTheSameBitForBitOn1And3Devices) {
 
 TEST(Mirrored, ClippingEachShardIsTheSameBitForBitOn1And3Devices) {
   MirroredOptions one = options(1), three = options(3);
-  one.clip = three.clip = {.per_shard_norm = 0.3};
+  one.method.clip = three.method.clip = {.per_shard_norm = 0.3};
   const auto source = [](int step) { return models::vectors(step); };
   EXPECT_EQ(first_difference(train<models::Mlp>(one, source).state,
                              train<models::Mlp>(three, source).state),
@@ -140,9 +140,9 @@ struct Aliased : torch::nn::Module {
 TEST(Mirrored, GradientsThatShareMemoryAreTheSameBitForBitOn1To8Devices) {
   expect_equal_on_any_number_of_devices<Aliased>([](int step) { return models::vectors(step); });
   MirroredOptions how = options(1);
-  how.clip = {};
+  how.method.clip = {};
   Mirrored<Aliased> many(how);
-  how.shards = 1;
+  how.method.shards = 1;
   Mirrored<Aliased> one(how);
   for (auto* towers : {&many, &one}) towers->step(models::vectors(0), models::CrossEntropy{});
   // Only the order of float32 sums differs.
@@ -154,7 +154,7 @@ TEST(Mirrored, DropoutDependsOnTheSeed) {
   const auto source = [](int step) { return models::sentences(step); };
   MirroredOptions other = options(2);
   const Trained a = train<models::Attention>(other, source);
-  other.seed = 8;
+  other.method.seed = 8;
   EXPECT_NE(first_difference(a.state, train<models::Attention>(other, source).state), "");
 }
 
@@ -162,7 +162,7 @@ TEST(Mirrored, DropoutDependsOnTheSeed) {
 template <class Model, class Source>
 Model plain(std::uint64_t seed, const Source& source) {
   // The same initial weights: those of a Mirrored that has not trained.
-  Mirrored<Model> initial({.devices = cpu_devices(1), .seed = seed});
+  Mirrored<Model> initial({.method = {.seed = seed}, .where = {.devices = cpu_devices(1)}});
   Model model;
   const State state = initial.state();
   {
@@ -182,11 +182,11 @@ Model plain(std::uint64_t seed, const Source& source) {
 
 template <class Model, class Source>
 void expect_equal_to_plain(const Source& source) {
-  Mirrored<Model> towers({.devices = cpu_devices(1),
-                          .shards = 1,
-                          .optimizer = Adam{.lr = 1e-2},
-                          .clip = {.global_norm = 0.4},
-                          .seed = 3});
+  Mirrored<Model> towers({.method = {.shards = 1,
+                                     .optimizer = Adam{.lr = 1e-2},
+                                     .clip = {.global_norm = 0.4},
+                                     .seed = 3},
+                          .where = {.devices = cpu_devices(1)}});
   for (int step = 0; step < kSteps; ++step) towers.step(source(step), models::CrossEntropy{});
   const Model expected = plain<Model>(3, source);
   const auto tensors = expected.named_parameters();

@@ -13,7 +13,8 @@ namespace {
 using namespace lockstep;
 
 MirroredOptions options(int devices) {
-  return {.devices = cpu_devices(devices), .shards = 4, .optimizer = Sgd{.lr = 0.1}};
+  return {.method = {.shards = 4, .optimizer = Sgd{.lr = 0.1}},
+          .where = {.devices = cpu_devices(devices)}};
 }
 
 std::vector<models::Batch> batches() {
@@ -111,7 +112,7 @@ TEST(Evaluate, AnEmptyRangeGivesAnEmptyResult) {
 
 TEST(MovingAverage, IsSwappedInForAnEvaluationAndBackExactly) {
   MirroredOptions how = options(3);
-  how.moving_average = MovingAverage{.decay = 0.5};
+  how.method.moving_average = MovingAverage{.decay = 0.5};
   Mirrored<models::Mlp> towers(how);
   for (int step = 0; step < 5; ++step) towers.step(models::vectors(step), models::CrossEntropy{});
   const State before = towers.state();
@@ -138,7 +139,7 @@ TEST(MovingAverage, IsSwappedInForAnEvaluationAndBackExactly) {
 
 TEST(MovingAverage, FollowsTensorFlowsWarmUpRule) {
   MirroredOptions how = options(2);
-  how.moving_average = MovingAverage{.decay = 0.3, .warm_up = true};
+  how.method.moving_average = MovingAverage{.decay = 0.3, .warm_up = true};
   Mirrored<models::Mlp> towers(how);
   auto expected = towers.state().parameters;
   for (int step = 0; step < 8; ++step) {
@@ -156,7 +157,7 @@ TEST(MovingAverage, FollowsTensorFlowsWarmUpRule) {
 
 TEST(MovingAverage, StartsFromWeightsThatWereWrittenBeforeTheFirstStep) {
   MirroredOptions how = options(2);
-  how.moving_average = MovingAverage{.decay = 1};  // keeps what it starts from
+  how.method.moving_average = MovingAverage{.decay = 1};  // keeps what it starts from
   Mirrored<models::Mlp> towers(how);
   {
     const torch::NoGradGuard no_grad;

@@ -55,11 +55,11 @@ class FaultyCollective : public collective::SharedMemory {
 };
 
 MirroredOptions options(int devices, int shards) {
-  return {.devices = cpu_devices(devices),
-          .shards = shards,
-          .optimizer = Adam{},
-          .clip = {.global_norm = 1},
-          .moving_average = MovingAverage{.decay = 0.9}};
+  return {.method = {.shards = shards,
+                     .optimizer = Adam{},
+                     .clip = {.global_norm = 1},
+                     .moving_average = MovingAverage{.decay = 0.9}},
+          .where = {.devices = cpu_devices(devices)}};
 }
 
 State without_gradients(State state) {

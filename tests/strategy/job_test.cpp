@@ -18,15 +18,16 @@ struct Vectors : Stream<models::Batch> {
 
 template <class LossFn>
 State trained(LossFn loss) {
-  MirroredJob<models::Mlp, models::Batch> job(
+  StrategyJob<Mirrored<models::Mlp>, models::Batch> job(
       std::make_unique<Mirrored<models::Mlp>>(
-          MirroredOptions{.devices = cpu_devices(2), .shards = 4, .optimizer = Sgd{.lr = 0.1}}),
+          MirroredOptions{.method = {.shards = 4, .optimizer = Sgd{.lr = 0.1}},
+                          .where = {.devices = cpu_devices(2)}}),
       std::make_unique<Vectors>(), std::move(loss));
   for (int step = 0; step < 3; ++step) job.step();
-  return job.towers().state();
+  return job.strategy().state();
 }
 
-TEST(MirroredJob, TakesWhateverLossAStepTakes) {
+TEST(StrategyJob, TakesWhateverLossAStepTakes) {
   const State mean = trained(models::CrossEntropy{});
   const State sum = trained([](models::Mlp& model, const models::Batch& shard) {
     const auto rows = static_cast<double>(shard.first.size(0));

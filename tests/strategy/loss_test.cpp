@@ -12,7 +12,8 @@ namespace {
 using namespace lockstep;
 
 MirroredOptions options(int devices, int shards) {
-  return {.devices = cpu_devices(devices), .shards = shards, .optimizer = Sgd{.lr = 0.1}};
+  return {.method = {.shards = shards, .optimizer = Sgd{.lr = 0.1}},
+          .where = {.devices = cpu_devices(devices)}};
 }
 
 /// Cross entropy over the tokens whose target is not 0, as sum and count.
@@ -169,7 +170,7 @@ TEST_P(NonFiniteTest, IsRefusedWithTowerShardAndStepAndNothingApplied) {
 TEST_P(NonFiniteTest, IsSkippedAndCountedOnRequest) {
   const PoisonedLoss loss{GetParam()};
   MirroredOptions how = options(3, 8);
-  how.non_finite = NonFinite::skip;
+  how.method.non_finite = NonFinite::skip;
   Mirrored<models::Mlp> towers(how);
   const State before = towers.state();
   const StepReport report = towers.step(poisoned(5), loss);

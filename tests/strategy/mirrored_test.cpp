@@ -15,7 +15,8 @@ namespace {
 using namespace lockstep;
 
 MirroredOptions options(int devices, int shards = 4) {
-  return {.devices = cpu_devices(devices), .shards = shards, .optimizer = Sgd{.lr = 0.1}};
+  return {.method = {.shards = shards, .optimizer = Sgd{.lr = 0.1}},
+          .where = {.devices = cpu_devices(devices)}};
 }
 
 const torch::Tensor& of(const std::vector<NamedTensor>& tensors, const std::string& name) {
@@ -26,7 +27,8 @@ const torch::Tensor& of(const std::vector<NamedTensor>& tensors, const std::stri
 
 TEST(Mirrored, ByDefaultTheNumberOfDevicesDoesNotChangeTheResult) {
   const auto trained = [](int devices) {
-    Mirrored<models::Mlp> towers({.devices = cpu_devices(devices), .seed = 3});
+    Mirrored<models::Mlp> towers(
+        {.method = {.seed = 3}, .where = {.devices = cpu_devices(devices)}});
     for (int step = 0; step < 2; ++step) towers.step(models::vectors(step), models::CrossEntropy{});
     return towers.state();
   };
@@ -36,7 +38,7 @@ TEST(Mirrored, ByDefaultTheNumberOfDevicesDoesNotChangeTheResult) {
 }
 
 TEST(Mirrored, DevicesThatCannotShareTheShardsEvenlyAreSaidOnce) {
-  Mirrored<models::Mlp> towers({.devices = cpu_devices(3)});
+  Mirrored<models::Mlp> towers({.where = {.devices = cpu_devices(3)}});
   const auto said = [&](int step) {
     const auto notes = towers.step(models::vectors(step), models::CrossEntropy{}).notes;
     return std::ranges::count(notes, uneven_shards(kDefaultShards, 3));
@@ -83,7 +85,7 @@ TEST(Mirrored, TheReportSaysWhereTheTimeWent) {
 
 TEST(Mirrored, TheGradientNormIsThatOfTheAverageBeforeClipping) {
   MirroredOptions how = options(2);
-  how.clip.global_norm = 0.01;
+  how.method.clip.global_norm = 0.01;
   Mirrored<models::Mlp> clipped(how), free(options(2));
   const StepReport a = clipped.step(models::vectors(0), models::CrossEntropy{});
   const StepReport b = free.step(models::vectors(0), models::CrossEntropy{});
@@ -106,7 +108,7 @@ TEST(Mirrored, ClippingPerShardClipsEachShardsMeanGradient) {
   const auto shards = split(batch, 2);
   const auto gradient_of = [](const models::Batch& part, Clip clip) {
     MirroredOptions how = options(1, 1);
-    how.clip = clip;
+    how.method.clip = clip;
     Mirrored<models::Mlp> towers(how);
     const StepReport report = towers.step(part, models::CrossEntropy{});
     return std::pair(of(towers.state().gradients, "first.weight"), report.gradient_norm);
@@ -118,7 +120,7 @@ TEST(Mirrored, ClippingPerShardClipsEachShardsMeanGradient) {
     return gradient * std::min(1.0, limit / norm);
   };
   MirroredOptions how = options(2, 2);
-  how.clip = {.per_shard_norm = limit};
+  how.method.clip = {.per_shard_norm = limit};
   Mirrored<models::Mlp> towers(how);
   towers.step(batch, models::CrossEntropy{});
   const auto expected = (scaled(first, norm_of_first) + scaled(second, norm_of_second)) / 2;
@@ -199,7 +201,7 @@ TEST(Mirrored, WeightsWrittenOrLoadedIntoTheModelAreTheWeights) {
     archive.save_to(file);
   }
   MirroredOptions other = options(3);
-  other.seed = 99;
+  other.method.seed = 99;
   Mirrored<models::ConvNet> target(other);
   torch::serialize::InputArchive archive;
   archive.load_from(file);
@@ -251,7 +253,8 @@ TEST(Mirrored, TheLearningRateCanBeSetBetweenSteps) {
 
 TEST(Mirrored, RulesGiveParametersTheirOwnRateAndDecay) {
   MirroredOptions how = options(2);
-  how.rules = {{.pattern = "first.*", .lr_factor = 0}, {.pattern = "*.bias", .weight_decay = 0.0}};
+  how.method.rules = {{.pattern = "first.*", .lr_factor = 0},
+                      {.pattern = "*.bias", .weight_decay = 0.0}};
   Mirrored<models::Mlp> towers(how);
   const State before = towers.state();
   towers.step(models::vectors(0), models::CrossEntropy{});
@@ -288,7 +291,7 @@ TEST(Mirrored, ComputeAppliesNothing) {
 
 TEST(Mirrored, MoreDevicesThanCoresIsAllowedAndSaidOnce) {
   const int many = inventory().cores + 1;
-  Mirrored<models::Mlp> towers({.devices = cpu_devices(many)});
+  Mirrored<models::Mlp> towers({.where = {.devices = cpu_devices(many)}});
   const StepReport report = towers.step(models::vectors(0), models::CrossEntropy{});
   ASSERT_FALSE(report.notes.empty());
   EXPECT_NE(report.notes[0].find("take turns"), std::string::npos) << report.notes[0];
@@ -348,14 +351,18 @@ TEST(Mirrored, AnUndefinedTensorOfABatchIsUndefinedInEveryShard) {
 struct Nothing : torch::nn::Module {};
 
 TEST(Mirrored, BadOptionsAreNamed) {
-  EXPECT_THROW(Mirrored<models::Mlp>({.devices = {}}), ConfigError);
+  EXPECT_THROW(Mirrored<models::Mlp>({.where = {.devices = {}}}), ConfigError);
   for (const int shards : {0, -1})
-    EXPECT_THROW(Mirrored<models::Mlp>({.devices = cpu_devices(1), .shards = shards}), ConfigError);
-  EXPECT_THROW(Mirrored<models::Mlp>({.devices = cpu_devices(1), .optimizer = Adam{.beta1 = 2}}),
+    EXPECT_THROW(
+        Mirrored<models::Mlp>({.method = {.shards = shards}, .where = {.devices = cpu_devices(1)}}),
+        ConfigError);
+  EXPECT_THROW(Mirrored<models::Mlp>({.method = {.optimizer = Adam{.beta1 = 2}},
+                                      .where = {.devices = cpu_devices(1)}}),
                ConfigError);
-  EXPECT_THROW(Mirrored<models::Mlp>({.devices = {{.threads = 0}}}), ConfigError);
-  EXPECT_THROW(Mirrored<Nothing>({.devices = cpu_devices(2)}), ConfigError);
-  EXPECT_THROW(Mirrored<models::Mlp>({.devices = {{.kind = DeviceKind::gpu}}}), ConfigError);
+  EXPECT_THROW(Mirrored<models::Mlp>({.where = {.devices = {{.threads = 0}}}}), ConfigError);
+  EXPECT_THROW(Mirrored<Nothing>({.where = {.devices = cpu_devices(2)}}), ConfigError);
+  EXPECT_THROW(Mirrored<models::Mlp>({.where = {.devices = {{.kind = DeviceKind::gpu}}}}),
+               ConfigError);
 }
 
 }  // namespace

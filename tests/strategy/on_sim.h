@@ -20,12 +20,12 @@ inline std::vector<Device> sim_devices(int count) {
 
 /// Adam, clipping and a moving average, over 8 shards.
 inline MirroredOptions options(std::vector<Device> devices) {
-  return {.devices = std::move(devices),
-          .shards = 8,
-          .optimizer = Adam{.lr = 1e-2, .weight_decay = 1e-3},
-          .clip = {.global_norm = 0.1},
-          .moving_average = MovingAverage{.decay = 0.9, .warm_up = true},
-          .seed = 7};
+  return {.method = {.shards = 8,
+                     .optimizer = Adam{.lr = 1e-2, .weight_decay = 1e-3},
+                     .clip = {.global_norm = 0.1},
+                     .moving_average = MovingAverage{.decay = 0.9, .warm_up = true},
+                     .seed = 7},
+          .where = {.devices = std::move(devices)}};
 }
 
 struct Trained {

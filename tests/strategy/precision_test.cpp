@@ -17,8 +17,8 @@ models::Batch clusters(int step, int rows = 64) {
 
 double accuracy_after_training(Precision precision) {
   MirroredOptions how = options(cpu_devices(2));
-  how.clip = {};
-  how.precision = precision;
+  how.method.clip = {};
+  how.method.precision = precision;
   Mirrored<models::Mlp> towers(how);
   for (int step = 0; step < 80; ++step) towers.step(clusters(step), models::CrossEntropy{});
   const std::vector<models::Batch> test{clusters(1000, 2000)};
@@ -40,7 +40,7 @@ TEST(MixedPrecision, BFloat16OnTheCpuLearnsAsWellAsFloat32) {
 
 TEST(MixedPrecision, WeightsSlotsAndGradientsStayFloat32AndProductsDoNot) {
   MirroredOptions how = options(cpu_devices(1));
-  how.precision = Precision::bfloat16;
+  how.method.precision = Precision::bfloat16;
   Mirrored<models::Mlp> towers(how);
   std::atomic<bool> narrow = false;
   towers.step(clusters(0), [&](models::Mlp& model, const models::Batch& shard) {
@@ -60,7 +60,7 @@ TEST(MixedPrecision, BFloat16IsTheSameBitForBitOnAnyNumberOfDevices) {
   for (const bool simulated : {false, true}) {
     const auto run = [&](int devices) {
       MirroredOptions how = options(simulated ? sim_devices(devices) : cpu_devices(devices));
-      how.precision = Precision::bfloat16;
+      how.method.precision = Precision::bfloat16;
       return train<models::Mlp>(
           how, [](int step) { return clusters(step); }, 5);
     };
@@ -92,8 +92,8 @@ Scaled train_scaled(const MirroredOptions& how, int steps) {
 
 MirroredOptions scaled(std::vector<Device> devices) {
   MirroredOptions how = options(std::move(devices));
-  how.precision = Precision::float16;
-  how.loss_scaling = {.initial = 1 << 24, .growth_interval = 4};
+  how.method.precision = Precision::float16;
+  how.method.loss_scaling = {.initial = 1 << 24, .growth_interval = 4};
   return how;
 }
 
@@ -111,7 +111,7 @@ TEST(MixedPrecision, AnOverflowSkipsTheStepOnAllTowersAndHalvesTheScale) {
 
 TEST(MixedPrecision, AStateOfAnotherPrecisionHasNoLossScaleAndTheFirstOneIsTaken) {
   MirroredOptions plain = scaled(cpu_devices(1));
-  plain.precision = Precision::float32;
+  plain.method.precision = Precision::float32;
   const State trained = train_scaled(plain, 3).state;
   Mirrored<models::Mlp> towers(scaled(cpu_devices(2)));
   towers.load(trained);

@@ -14,7 +14,8 @@ using namespace lockstep;
 namespace nn = torch::nn;
 
 inline MirroredOptions options(int devices, int shards = 4) {
-  return {.devices = cpu_devices(devices), .shards = shards, .optimizer = Sgd{.lr = 0.1}};
+  return {.method = {.shards = shards, .optimizer = Sgd{.lr = 0.1}},
+          .where = {.devices = cpu_devices(devices)}};
 }
 
 /// What a ConfigError, or one inside a TowerError, says; empty when `program` throws none.
@@ -53,7 +54,7 @@ void expect_step_refused(const std::string& name, const std::string& advice) {
     for (auto list : {cpu_devices(devices), on_sim::sim_devices(devices)})
       expect_refused(message_of([&] {
                        MirroredOptions how = options(devices);
-                       how.devices = list;
+                       how.where.devices = list;
                        Mirrored<Model> towers(how);
                        towers.step(models::vectors(0), models::CrossEntropy{});
                      }),

@@ -58,7 +58,7 @@ TEST(Refusals, BackwardInTheLossFunction) {
   };
   for (auto list : {cpu_devices(2), on_sim::sim_devices(2)}) {
     MirroredOptions how = options(2);
-    how.devices = list;
+    how.where.devices = list;
     Mirrored<TwoHeads> towers(how);
     expect_refused(message_of([&] { towers.step(models::vectors(0), loss); }), "other.bias",
                    "return the loss");
@@ -197,7 +197,8 @@ State renormalised(const std::vector<Device>& devices, int shards) {
     nn::Embedding embedding = nullptr;
     nn::Linear head = nullptr;
   };
-  Mirrored<Words> towers({.devices = devices, .shards = shards, .optimizer = Sgd{.lr = 0.1}});
+  Mirrored<Words> towers(
+      {.method = {.shards = shards, .optimizer = Sgd{.lr = 0.1}}, .where = {.devices = devices}});
   for (int step = 0; step < 4; ++step) {
     const models::Batch batch = models::sentences(step);
     {
@@ -248,7 +249,8 @@ TEST(Refusals, MaxNormIsRefusedAndWhatReplacesItIsThePlainProgram) {
 
 TEST(Refusals, ATeacherThatFollowsAfterTheStepIsTheSameOnAnyDevices) {
   const auto trained = [](const std::vector<Device>& devices) {
-    Mirrored<Teacher> towers({.devices = devices, .shards = 4, .optimizer = Sgd{.lr = 0.1}});
+    Mirrored<Teacher> towers(
+        {.method = {.shards = 4, .optimizer = Sgd{.lr = 0.1}}, .where = {.devices = devices}});
     for (int step = 0; step < 4; ++step) {
       towers.step(models::vectors(step), models::CrossEntropy{});
       towers.model().follow();
@@ -309,7 +311,7 @@ struct HarmlessViews : Base {
 TEST(Refusals, TensorsTiedByMemory) {
   for (auto list : {cpu_devices(1), on_sim::sim_devices(2)}) {
     MirroredOptions how = options(1);
-    how.devices = list;
+    how.where.devices = list;
     expect_refused(message_of([&] { Mirrored<KeepsAView> towers(how); }), "encoder.weight",
                    "make the view in forward");
     expect_refused(message_of([&] { Mirrored<TiesBySetData> towers(how); }), "b.weight",
@@ -342,7 +344,8 @@ struct AlternatingLoss {
 TEST(Refusals, AParameterWithoutAGradientIsLeftAloneAsInTorchOptim) {
   const Sgd how{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1};
   const auto trained = [&](const std::vector<Device>& devices, int shards) {
-    Mirrored<Alternating> towers({.devices = devices, .shards = shards, .optimizer = how});
+    Mirrored<Alternating> towers(
+        {.method = {.shards = shards, .optimizer = how}, .where = {.devices = devices}});
     for (int step = 0; step < 5; ++step)
       towers.step(models::vectors(step), AlternatingLoss{step % 2 == 0});
     return towers.state();
@@ -350,7 +353,8 @@ TEST(Refusals, AParameterWithoutAGradientIsLeftAloneAsInTorchOptim) {
   Alternating plain;
   {
     const torch::NoGradGuard no_grad;
-    Mirrored<Alternating> start({.devices = cpu_devices(1), .shards = 1, .optimizer = how});
+    Mirrored<Alternating> start(
+        {.method = {.shards = 1, .optimizer = how}, .where = {.devices = cpu_devices(1)}});
     for (const auto& item : start.model().named_parameters())
       plain.named_parameters()[item.key()].copy_(item.value());
   }

@@ -79,7 +79,7 @@ TEST_F(SimEquality, BucketsGroupsAndPacksDoNotChangeABit) {
                                {.bucket_bytes = 16 << 10, .group = 4, .packs = 3}})
     for (const int devices : {3, 8}) {
       MirroredOptions many = options(sim_devices(devices));
-      many.exchange = how;
+      many.where.exchange = how;
       expect_same(one, train<Wide>(many, source, kSteps),
                   std::to_string(devices) + " devices, " + std::to_string(how.bucket_bytes) +
                       " bytes, groups of " + std::to_string(how.group) + ", " +
@@ -89,7 +89,7 @@ TEST_F(SimEquality, BucketsGroupsAndPacksDoNotChangeABit) {
 
 TEST_F(SimEquality, ClippingEachShardIsTheSameBitForBitOn1And3Devices) {
   MirroredOptions one = options(sim_devices(1)), three = options(sim_devices(3));
-  one.clip = three.clip = {.per_shard_norm = 0.3};
+  one.method.clip = three.method.clip = {.per_shard_norm = 0.3};
   const auto source = [](int step) { return models::vectors(step); };
   expect_same(train<models::Mlp>(one, source, 3), train<models::Mlp>(three, source, 3), "3");
 }
@@ -98,7 +98,7 @@ TEST_F(SimEquality, ALossThatIsNotFiniteIsRefusedWithItsShardOrSkipped) {
   models::Batch bad = models::vectors(1);
   bad.first[9].fill_(std::numeric_limits<float>::infinity());  // 16 rows in 8 shards
   MirroredOptions how = options(sim_devices(2));
-  how.exchange.bucket_bytes = 4 << 10;
+  how.where.exchange.bucket_bytes = 4 << 10;
   Mirrored<models::Mlp> towers(how);
   towers.step(models::vectors(0), models::CrossEntropy{});
   const State before = towers.state();
@@ -110,7 +110,7 @@ TEST_F(SimEquality, ALossThatIsNotFiniteIsRefusedWithItsShardOrSkipped) {
     EXPECT_EQ(error.device, "sim:1");
   }
   EXPECT_EQ(first_difference(before, towers.state()), "");
-  how.non_finite = NonFinite::skip;
+  how.method.non_finite = NonFinite::skip;
   Mirrored<models::Mlp> skipping(how);
   skipping.step(models::vectors(0), models::CrossEntropy{});
   EXPECT_FALSE(skipping.step(bad, models::CrossEntropy{}).applied);
@@ -122,7 +122,7 @@ TEST_F(SimEquality, ALossThatIsNotFiniteIsRefusedWithItsShardOrSkipped) {
 TEST_F(SimEquality, OnTheCpuFastReductionIsExact) {
   const auto source = [](int step) { return models::vectors(step); };
   MirroredOptions fast = options(cpu_devices(3));
-  fast.exchange.reduction = Reduction::fast;
+  fast.method.reduction = Reduction::fast;
   expect_same(train<Wide>(options(cpu_devices(1)), source, 2), train<Wide>(fast, source, 2),
               "fast");
 }
@@ -156,7 +156,7 @@ TEST_F(SimEquality, FastReductionIsRightToRounding) {
   const auto source = [](int step) { return models::vectors(step); };
   const Trained one = train<Wide>(options(sim_devices(1)), source, 1);
   MirroredOptions fast = options(sim_devices(3));
-  fast.exchange.reduction = Reduction::fast;
+  fast.method.reduction = Reduction::fast;
   const Trained found = train<Wide>(fast, source, 1);
   for (std::size_t i = 0; i < one.state.gradients.size(); ++i)
     // Another order of eight float32 sums.
@@ -170,7 +170,7 @@ TEST_F(SimEquality, EveryOptimizerIsTheSameBitForBitOn1And3Devices) {
            Sgd{.lr = 0.1, .momentum = 0.9, .nesterov = true}, AdamW{}, Adagrad{},
            RmsProp{.momentum = 0.9, .centered = true}, tensorflow_rms_prop(0.01, 0.9, 0.9, 1.0)}) {
     MirroredOptions one = options(sim_devices(1)), three = options(sim_devices(3));
-    one.optimizer = three.optimizer = optimizer;
+    one.method.optimizer = three.method.optimizer = optimizer;
     const auto source = [](int step) { return models::vectors(step); };
     expect_same(train<models::Mlp>(one, source, kSteps), train<models::Mlp>(three, source, kSteps),
                 "optimizer " + std::to_string(optimizer.index()));

@@ -33,7 +33,7 @@ struct Training {
 Training train_with(const sim::Fault& fault, OnDeviceFailure reaction) {
   sim::configure({.devices = kDevices, .faults = {fault}});
   MirroredOptions how = options(sim_devices(kDevices));
-  how.on_device_failure = reaction;
+  how.where.on_device_failure = reaction;
   Mirrored<models::Mlp> towers(how);
   Training run;
   for (int step = 0; step < kSteps; ++step) try {
@@ -55,7 +55,7 @@ Training train_with(const sim::Fault& fault, OnDeviceFailure reaction) {
 sim::Usage usage_in_step(OnDeviceFailure reaction, int device) {
   sim::configure({.devices = kDevices});
   MirroredOptions how = options(sim_devices(kDevices));
-  how.on_device_failure = reaction;
+  how.where.on_device_failure = reaction;
   Mirrored<models::Mlp> towers(how);
   for (int step = 0; step <= kFaultyStep; ++step)
     towers.step(kSource(step), models::CrossEntropy{});
@@ -116,7 +116,7 @@ TEST(SimFault, ADeviceLostInTheCollectiveIsReplayed) {
   sim::configure({.devices = kDevices, .timeline = true});
   const auto how = [] {
     MirroredOptions result = options(sim_devices(kDevices));
-    result.on_device_failure = OnDeviceFailure::replay;
+    result.where.on_device_failure = OnDeviceFailure::replay;
     return result;
   };
   std::int64_t in_reduce = -1;
@@ -149,8 +149,8 @@ TEST(SimFault, ADeviceLostIsReplayedWithBuffersAndManyBucketsToo) {
   const auto run = [&](std::vector<sim::Fault> faults) {
     sim::configure({.devices = kDevices, .faults = std::move(faults)});
     MirroredOptions how = options(sim_devices(kDevices));
-    how.on_device_failure = OnDeviceFailure::replay;
-    how.exchange.bucket_bytes = 1;  // one block each
+    how.where.on_device_failure = OnDeviceFailure::replay;
+    how.where.exchange.bucket_bytes = 1;  // one block each
     Mirrored<models::ConvNet> towers(how);
     std::size_t left = 0;
     for (int step = 0; step < kSteps; ++step)
@@ -182,7 +182,7 @@ TEST(SimFault, TheReportSaysWhichDeviceIsGone) {
   sim::configure({.devices = kDevices,
                   .faults = {{.kind = sim::Fault::Kind::lost, .device = 0, .step = 1, .at = 3}}});
   MirroredOptions how = options(sim_devices(kDevices));
-  how.on_device_failure = OnDeviceFailure::replay;
+  how.where.on_device_failure = OnDeviceFailure::replay;
   Mirrored<models::Mlp> towers(how);
   towers.step(kSource(0), models::CrossEntropy{});
   const StepReport report = towers.step(kSource(1), models::CrossEntropy{});

@@ -75,10 +75,10 @@ TEST_F(SimPlacement, TensorsMadeInForwardLandOnTheTowersDevice) {
 
 TEST_F(SimPlacement, AMemoryLimitIsKept) {
   MirroredOptions how = options(sim_devices(1));
-  how.memory_limit.bytes = 8 << 10;
+  how.where.memory_limit.bytes = 8 << 10;
   // Parameters, slots and average of the model alone take more.
   EXPECT_THROW(Mirrored<models::Mlp>{how}, c10::OutOfMemoryError);
-  how.memory_limit.bytes = 20 << 20;
+  how.where.memory_limit.bytes = 20 << 20;
   Mirrored<models::Mlp> towers(how);
   EXPECT_LE(towers.step(models::vectors(0), models::CrossEntropy{}).towers[0].peak_bytes, 20 << 20);
 }

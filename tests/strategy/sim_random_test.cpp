@@ -45,7 +45,7 @@ TEST_F(SimRandom, DropoutIsTheSameWhenTrainingResumes) {
 TEST_F(SimRandom, DropoutIsTheSameWhenADeviceIsLostAndItsShardsAreReplayed) {
   const Trained whole = train<Noisy>(options(sim_devices(3)), sentences, kSteps);
   MirroredOptions how = options(sim_devices(3));
-  how.on_device_failure = OnDeviceFailure::replay;
+  how.where.on_device_failure = OnDeviceFailure::replay;
   sim::inject({.kind = sim::Fault::Kind::lost, .device = 1, .step = 1, .at = 60});
   Mirrored<Noisy> towers(how);
   std::size_t left = 3;
@@ -86,7 +86,7 @@ void expect_two_at_once(const MirroredOptions& first, const MirroredOptions& sec
 
 TEST_F(SimRandom, TwoTrainingsWithDropoutAtOnceOnTheSameDevicesAreThoseAlone) {
   MirroredOptions first = options(sim_devices(2)), second = first;
-  second.seed = 8;
+  second.method.seed = 8;
   expect_two_at_once<Noisy>(first, second, sentences, 10);
 }
 
@@ -107,8 +107,8 @@ models::Batch long_rows(int step) {
 TEST_F(SimBits, TwoTrainingsAtOnceOnTheSameDevicesKeepTheirIntraOpThreads) {
   const auto with_threads = [](int threads) {
     MirroredOptions how = options(sim_devices(2));
-    how.shards = 2;
-    for (Device& device : how.devices) device.threads = threads;
+    how.method.shards = 2;
+    for (Device& device : how.where.devices) device.threads = threads;
     return how;
   };
   const auto one = train<Long>(with_threads(1), long_rows, 1);
@@ -135,7 +135,7 @@ models::Batch narrow_rows(int step) {
 
 TEST_F(SimBits, RowsOf40BytesGiveTheCpusBits) {
   MirroredOptions cpu = options(cpu_devices(2)), sim = options(sim_devices(3));
-  cpu.shards = sim.shards = 4;
+  cpu.method.shards = sim.method.shards = 4;
   expect_same(train<Narrow>(cpu, narrow_rows, kSteps), train<Narrow>(sim, narrow_rows, kSteps),
               "3 simulated devices");
 }
@@ -150,7 +150,7 @@ models::Batch moved(const models::Batch& batch, std::int64_t floats) {
 
 TEST_F(SimBits, WhereABatchLiesInMemoryDoesNotChangeABit) {
   MirroredOptions how = options(cpu_devices(2));
-  how.shards = 4;
+  how.method.shards = 4;
   const auto expected = train<Narrow>(how, narrow_rows, kSteps);
   for (const int floats : {1, 2, 3, 4, 7, 15})
     expect_same(expected,

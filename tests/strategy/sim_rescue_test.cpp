@@ -30,8 +30,8 @@ models::Batch batch(int step) { return models::vectors(step); }
 
 MirroredOptions how(OnDeviceFailure reaction, int devices = kDevices) {
   MirroredOptions result = options(sim_devices(devices));
-  result.on_device_failure = reaction;
-  result.clip.global_norm = 1e-3;  // clips each time
+  result.where.on_device_failure = reaction;
+  result.method.clip.global_norm = 1e-3;  // clips each time
   return result;
 }
 
@@ -143,7 +143,7 @@ TEST(SimRescue, NoOptimizerAllocatesInTheUpdate) {
     for (int device = 0; device < 2; ++device) {
       sim::configure({.devices = 2});
       MirroredOptions own = how(OnDeviceFailure::stop, 2);
-      own.optimizer = optimizer;
+      own.method.optimizer = optimizer;
       Mirrored<Several> towers(own);
       for (int step = 0; step < 2; ++step) towers.step(batch(step), models::CrossEntropy{});
       // The last allocation of a step is before the update.
@@ -226,7 +226,7 @@ TEST(SimRescue, OutOfMemoryWhenShardsAreToMoveLeavesThemWhereTheyAre) {
   const State expected = reference();
   const auto balanced = [] {
     MirroredOptions result = how(OnDeviceFailure::stop);
-    result.balance = Balance::automatic;
+    result.where.balance = Balance::automatic;
     return result;
   };
   const std::vector<double> slow = {1, 1, 5};

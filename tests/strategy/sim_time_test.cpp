@@ -43,8 +43,8 @@ Seconds time_of_steps(int steps, const Step& step) {
 Seconds time_of_step(const Exchanging& how, int devices) {
   sim::configure(machine(devices));
   MirroredOptions options = on_sim::options(sim_devices(devices));
-  options.shards = devices;
-  options.exchange = how;
+  options.method.shards = devices;
+  options.where.exchange = how;
   Mirrored<Deep> towers(options);
   towers.step(batch(0, 128), models::CrossEntropy{});
   return time_of_steps(3, [&](int i) { towers.step(batch(i + 1, 128), models::CrossEntropy{}); });
@@ -68,7 +68,7 @@ TEST(SimTime, TheTimelineShowsCopiesBesideBackward) {
     options.timeline = true;
     sim::configure(options);
     MirroredOptions how = on_sim::options(sim_devices(2));
-    how.exchange.bucket_bytes = bucket_bytes;
+    how.where.exchange.bucket_bytes = bucket_bytes;
     Mirrored<Deep> towers(how);
     towers.step(batch(0), models::CrossEntropy{});  // sums the bytes of the weights as well
     const auto before = static_cast<std::ptrdiff_t>(sim::timeline().size());
@@ -101,7 +101,7 @@ TEST(SimTime, AStagedBatchIsCopiedWhileThePreviousStepComputes) {
   const auto run = [&](bool ahead) {
     sim::configure(options);
     MirroredOptions how = on_sim::options(sim_devices(2));
-    how.shards = 2;
+    how.method.shards = 2;
     Mirrored<Deep> towers(how);
     auto next = towers.stage(batch(0, 4096));
     Trained result;
@@ -130,7 +130,7 @@ TEST(SimTime, AnUnusedParameterHangsNothing) {
   };
   sim::configure(machine(3));
   MirroredOptions how = on_sim::options(sim_devices(3));
-  how.exchange.bucket_bytes = 64 << 10;
+  how.where.exchange.bucket_bytes = 64 << 10;
   Mirrored<Half> towers(how);
   EXPECT_TRUE(towers.step(batch(0), models::CrossEntropy{}).applied);
   EXPECT_TRUE(towers.step(batch(1), models::CrossEntropy{}).applied);
@@ -146,7 +146,7 @@ struct Balanced {
 Balanced run_balanced(const sim::Options& options, Balance balance) {
   sim::configure(options);
   MirroredOptions how = on_sim::options(sim_devices(4));
-  how.balance = balance;
+  how.where.balance = balance;
   Mirrored<Deep> towers(how);
   for (int step = 0; step < 6; ++step) towers.step(batch(step), models::CrossEntropy{});
   Balanced result;
@@ -192,10 +192,10 @@ TEST(SimTime, TheReportHasTheDevicesTimesAndMemory) {
 TEST(SimTime, ATraceOfEveryStepHasItsStages) {
   sim::configure(machine(2));
   MirroredOptions how = on_sim::options(sim_devices(2));
-  how.trace = std::make_shared<Trace>();
+  how.where.trace = std::make_shared<Trace>();
   Mirrored<Deep> towers(how);
   towers.step(batch(0), models::CrossEntropy{});
-  const std::string json = how.trace->json();
+  const std::string json = how.where.trace->json();
   for (const char* word : {"sim:0", "sim:1", "forward", "backward", "reduce", "update"})
     EXPECT_NE(json.find(word), std::string::npos) << word;
 }

@@ -58,7 +58,7 @@ void expect_replayed(sim::Fault::Kind kind, std::size_t towers_left) {
       options(sim_devices(3)), [](int step) { return models::vectors(step); }, 2);
   sim::configure({.devices = 3});
   MirroredOptions how = options(sim_devices(3));
-  how.on_device_failure = OnDeviceFailure::replay;
+  how.where.on_device_failure = OnDeviceFailure::replay;
   Mirrored<models::Mlp> towers(how);
   towers.step(models::vectors(0), models::CrossEntropy{});
   const sim::Usage used = sim::usage(1);

@@ -9,7 +9,8 @@ namespace {
 
 using namespace lockstep;
 
-const MirroredOptions kOptions = {.devices = cpu_devices(4), .optimizer = Adam{}};
+const MirroredOptions kOptions = {.method = {.optimizer = Adam{}},
+                                  .where = {.devices = cpu_devices(4)}};
 const VerifyOptions kHow = {.counts = {1, 2, 4}, .steps = 2};
 
 TEST(Verify, SaysEqualForAModelThatIs) {
@@ -38,7 +39,7 @@ TEST(Verify, NamesTheFirstDifference) {
 }
 
 TEST(Verify, FindsOneBitInOneElementAndNamesTheTensor) {
-  Mirrored<models::ConvNet> towers({.devices = cpu_devices(2)});
+  Mirrored<models::ConvNet> towers({.where = {.devices = cpu_devices(2)}});
   const State a = towers.state();
   for (const auto& [kind, part] :
        {std::pair{"parameter", &State::parameters}, std::pair{"buffer", &State::buffers}}) {

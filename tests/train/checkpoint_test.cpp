@@ -22,7 +22,7 @@ using testing::SmallJob;
 Checkpoint checkpoint_after(int steps) {
   const auto job = SmallJob{}.make();
   for (int i = 0; i < steps; ++i) job->step();
-  Checkpoint checkpoint{.state = job->towers().state()};
+  Checkpoint checkpoint{.state = job->strategy().state()};
   checkpoint.manifest.progress.input = job->position();
   checkpoint.manifest.shards = 4;
   return checkpoint;
@@ -31,9 +31,9 @@ Checkpoint checkpoint_after(int steps) {
 /// The same training, with the state that was read.
 std::string difference_after_load(const Checkpoint& expected, const Checkpoint& found) {
   const auto a = SmallJob{}.make(), b = SmallJob{.devices = 3}.make();
-  a->towers().load(expected.state);
-  b->towers().load(found.state);
-  State x = a->towers().state(), y = b->towers().state();
+  a->strategy().load(expected.state);
+  b->strategy().load(found.state);
+  State x = a->strategy().state(), y = b->strategy().state();
   x.gradients.clear();
   y.gradients.clear();
   return first_difference(x, y);

@@ -29,7 +29,7 @@ std::set<std::string> names_in(const std::string& folder) {
 }
 
 Checkpoint checkpoint_at(std::int64_t step) {
-  Checkpoint checkpoint{.state = SmallJob{}.make()->towers().state()};
+  Checkpoint checkpoint{.state = SmallJob{}.make()->strategy().state()};
   checkpoint.state.steps = step;
   return checkpoint;
 }

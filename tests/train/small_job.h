@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/input.h>
 #include <lockstep/job.h>
+#include <lockstep/mirrored.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -62,15 +63,14 @@ struct SmallJob {
   template <class Model = Mlp>
   std::unique_ptr<Job> make() const {
     const auto batches = input::batch(input::shuffle(Points{}, 3), 12);
-    auto job = std::make_unique<MirroredJob<Model, PointBatch>>(
-        std::make_unique<Mirrored<Model>>(
-            MirroredOptions{.devices = places(),
-                            .shards = shards,
-                            .optimizer = optimizer,
-                            .clip = {.global_norm = 0.5},
-                            .moving_average = MovingAverage{.decay = 0.9},
-                            .seed = 5,
-                            .on_device_failure = on_device_failure}),
+    auto job = std::make_unique<StrategyJob<Mirrored<Model>, PointBatch>>(
+        std::make_unique<Mirrored<Model>>(MirroredOptions{
+            .method = {.shards = shards,
+                       .optimizer = optimizer,
+                       .clip = {.global_norm = 0.5},
+                       .moving_average = MovingAverage{.decay = 0.9},
+                       .seed = 5},
+            .where = {.devices = places(), .on_device_failure = on_device_failure}}),
         input::prefetch(batches, {.epochs = epochs}),
         [](Model& model, const PointBatch& shard) {
           const auto loss = torch::cross_entropy_loss(model.forward(shard.data), shard.target, {},

@@ -43,7 +43,7 @@ std::pair<State, TrainingProgress> train_in_sessions(const std::vector<std::int6
     std::vector<std::string> problems;
     if (const auto found = load_newest(folder, problems)) trainer.resume(*found);
     result.second = trainer.run().progress;
-    result.first = without_gradients(job->towers().state());
+    result.first = without_gradients(job->strategy().state());
   }
   return result;
 }

@@ -33,7 +33,7 @@ State train(const std::vector<sim::Fault>& faults, const std::string& folder, Re
           {&recorder, &board})
       .run();
   EXPECT_EQ(board.error(), "");
-  return without_gradients(job->towers().state());
+  return without_gradients(job->strategy().state());
 }
 
 /// How many events of a run have this tag.

@@ -64,7 +64,7 @@ TEST(Trainer, TheLearningRateIsPutBackHoweverATrainingEnds) {
       EXPECT_THROW(trainer.run(), std::runtime_error);
     else
       trainer.run();
-    return learning_rate(job->towers().options().optimizer);
+    return learning_rate(job->strategy().method().optimizer);
   };
   EXPECT_EQ(train(2), 0.5) << "the next Trainer takes this one as its base";
   EXPECT_EQ(train(0), 0.5);
@@ -141,7 +141,7 @@ TEST(Trainer, EvaluatesLiveOrAveragedWeights) {
       accuracy = job->evaluate(0, [](auto, auto) { return true; })->metrics.at("accuracy");
     };
     if (averaged)
-      job->towers().with_averaged_weights(evaluate);
+      job->strategy().with_averaged_weights(evaluate);
     else
       evaluate();
     return std::pair(recorder.evaluations.back().metrics.at("accuracy"), accuracy);

@@ -8,8 +8,8 @@ struct Net : torch::nn::Module {
 };
 
 int main() {
-  lockstep::Mirrored<Net> towers(
-      {.devices = lockstep::cpu_devices(2), .optimizer = lockstep::Adam{.lr = 0.1}});
+  lockstep::Mirrored<Net> towers({.method = {.optimizer = lockstep::Adam{.lr = 0.1}},
+                                  .where = {.devices = lockstep::cpu_devices(2)}});
   const auto x = torch::linspace(-1, 1, 16).view({16, 1});
   double loss = 0;
   for (int step = 0; step < 200; ++step)

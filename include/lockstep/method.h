@@ -1,0 +1,41 @@
+#pragma once
+
+// Method: what a training computes. It fixes the result, bit for bit; where it runs does not
+// (lockstep/where.h). Checkpoints hold it, and a training that goes on with another one is refused.
+
+#include <lockstep/device.h>
+#include <lockstep/optimizer.h>
+#include <lockstep/precision.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace lockstep {
+
+/// What to do with a step whose loss or gradient is infinite or not a number.
+enum class NonFinite {
+  refuse,  ///< throw TowerError, apply nothing
+  skip,    ///< apply nothing, count it, go on
+};
+
+/// In which order gradients are summed over accelerators.
+enum class Reduction {
+  exact,  ///< in the order of the shards' tree: the number of devices never changes the result
+  fast,   ///< in the order that moves the fewest bytes: the result depends on the devices
+};
+
+struct Method {
+  int shards = kDefaultShards;  ///< parts of the global batch: what the result depends on
+  Optimizer optimizer = Sgd{};
+  std::vector<ParameterRule> rules = {};
+  Clip clip = {};
+  std::optional<MovingAverage> moving_average = std::nullopt;
+  NonFinite non_finite = NonFinite::refuse;
+  std::uint64_t seed = 0;  ///< of initial weights, dropout and all that is random in the model
+  Precision precision = Precision::float32;  ///< of forward and backward; weights stay as they are
+  LossScaling loss_scaling = {};             ///< for Precision::float16
+  Reduction reduction = Reduction::exact;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+#pragma once
+
+// Strategy: a way to train a model on many devices, as trainers, checkpoints and reports see it.
+
+#include <lockstep/method.h>
+#include <lockstep/state.h>
+#include <lockstep/where.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace lockstep {
+
+/// Use from one thread at a time.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  virtual std::string name() const = 0;      ///< "mirrored"
+  virtual const Method& method() const = 0;  ///< with the learning rate as it is now
+  virtual const Where& where() const = 0;
+
+  virtual std::int64_t steps() const = 0;    ///< taken so far, skipped ones included
+  virtual std::int64_t skipped() const = 0;  ///< for what was not finite, or had no weight
+
+  virtual void set_learning_rate(double lr) = 0;  ///< from the next step on
+
+  /// A copy of weights, slots, averages, buffers and gradients. Between steps.
+  virtual State state() const = 0;
+
+  /// Takes over a state, from any number of devices. Throws ConfigError, and changes nothing, when
+  /// it is not of this model and optimizer.
+  virtual void load(const State& state) = 0;
+
+  /// Runs `evaluation` with the moving averages in place of the weights, then puts the weights
+  /// back, exactly, also when it throws.
+  virtual void with_averaged_weights(const std::function<void()>& evaluation) = 0;
+
+  /// The model, to look at between steps.
+  virtual const torch::nn::Module& module() const = 0;
+
+ protected:
+  Strategy() = default;
+  Strategy(const Strategy&) = default;
+  Strategy& operator=(const Strategy&) = default;
+};
+
+}  // namespace lockstep
