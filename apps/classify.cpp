@@ -2,7 +2,6 @@
 
 #include <lockstep/classify.h>
 #include <lockstep/convnet.h>
-#include <lockstep/mirrored.h>
 #include <lockstep/resnet.h>
 
 #include "classify_data.h"

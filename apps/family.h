@@ -3,6 +3,7 @@
 // What a recipe becomes: options, and the job that its family makes of it.
 
 #include <lockstep/job.h>
+#include <lockstep/mirrored.h>
 #include <lockstep/trainer.h>
 
 #include <map>

@@ -3,7 +3,6 @@
 #include <lockstep/attention_picture.h>
 #include <lockstep/bleu.h>
 #include <lockstep/input.h>
-#include <lockstep/mirrored.h>
 #include <lockstep/seq2seq.h>
 
 #include <algorithm>
