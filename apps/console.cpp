@@ -27,11 +27,9 @@ class TextConsole : public Observer {
 
   void stepped(const StepReport& step, const TrainingProgress& progress) override {
     if (!line_.due()) return;
-    line_.show(
-        (last_.done > 0 ? bar(last_.done, 20) + " " : "") + "step " +
-        std::to_string(progress.step) + "  loss " + format("%.4f", step.loss) +
-        (last_.rows_per_second > 0 ? format("  %.0f samples/s", last_.rows_per_second) : "") +
-        left(last_));
+    line_.show((last_.done > 0 ? bar(last_.done, 20) + " " : "") + "step " +
+               std::to_string(progress.step) + "  loss " + format("%.4f", step.loss) +
+               speed(last_) + left(last_));
   }
 
   void reported(const TrainingReport& report) override {
@@ -39,8 +37,7 @@ class TextConsole : public Observer {
     std::string text = "step " + std::to_string(report.progress.step) + "  epoch " +
                        std::to_string(report.progress.epoch()) + "  loss " +
                        format("%.4f", report.loss) + format("  lr %.3g", report.learning_rate) +
-                       format("  norm %.3g", report.gradient_norm) +
-                       format("  %.0f samples/s", report.rows_per_second);
+                       format("  norm %.3g", report.gradient_norm) + speed(report);
     for (const TowerReport& tower : report.towers)
       if (report.towers.size() > 1 && tower.shards > 0)
         text += "  " + tower.device + format(" %.4f", tower.loss);
@@ -85,6 +82,10 @@ class TextConsole : public Observer {
   }
 
  private:
+  static std::string speed(const TrainingReport& report) {
+    return report.rows_per_second ? format("  %.0f samples/s", *report.rows_per_second) : "";
+  }
+
   static std::string left(const TrainingReport& report) {
     return report.left > Seconds(0) ? "  " + duration_text(report.left) + " left" : "";
   }
@@ -106,26 +107,25 @@ class JsonConsole : public Observer {
 
   void reported(const TrainingReport& report) override {
     Json towers = Json::array();
-    for (const TowerReport& tower : report.towers)
-      towers.push_back({{"device", tower.device},
-                        {"loss", number(tower.loss)},
-                        {"rows", tower.rows},
-                        {"input", tower.input.count()},
-                        {"forward", tower.forward.count()},
-                        {"backward", tower.backward.count()},
-                        {"wait", tower.wait.count()},
-                        {"reduce", tower.reduce.count()},
-                        {"update", tower.update.count()}});
+    for (const TowerReport& tower : report.towers) {
+      Json one = {{"device", tower.device},
+                  {"loss", number(tower.loss)},
+                  {"weight", tower.weight},
+                  {"rows", known(tower.rows)}};
+      for (const auto& [stage, time] : kStageTimes) one[stage] = (tower.*time).count();
+      towers.push_back(std::move(one));
+    }
     print({{"event", "report"},
            {"step", report.progress.step},
            {"epoch", report.progress.epoch()},
-           {"rows", report.progress.rows},
+           {"rows", known(report.progress.rows)},
            {"seconds", report.progress.seconds},
            {"loss", number(report.loss)},
            {"learning_rate", report.learning_rate},
            {"gradient_norm", number(report.gradient_norm)},
            {"clip_rate", report.clip_rate},
-           {"samples_per_second", report.rows_per_second},
+           {"samples_per_second", known(report.rows_per_second)},
+           {"time", report.time.count()},
            {"left", report.left.count()},
            {"towers", towers},
            {"notes", report.notes}});
@@ -169,6 +169,10 @@ class JsonConsole : public Observer {
   using Json = nlohmann::ordered_json;
 
   static Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+  template <class T>
+  static Json known(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+  }
   static void print(const Json& line) {
     std::cout << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
   }

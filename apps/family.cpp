@@ -1,6 +1,6 @@
 #include "family.h"
 
-#include <algorithm>
+#include <lockstep/error.h>
 
 namespace lockstep::apps {
 namespace {
@@ -94,26 +94,24 @@ TrainerOptions trainer_options(const Recipe& recipe, const Job& job) {
   const TrainRecipe& train = recipe.train;
   const EvaluateRecipe& evaluate = recipe.evaluate;
   const SaveRecipe& save = recipe.save;
-  const std::int64_t by_epochs = train.epochs * job.steps_per_epoch();
-  const std::int64_t steps = train.steps > 0 && by_epochs > 0 ? std::min(train.steps, by_epochs)
-                                                              : std::max(train.steps, by_epochs);
-  return {
-      .limits = {.steps = train.steps, .epochs = train.epochs, .seconds = Seconds(train.seconds)},
-      .schedule = schedule_of(recipe.schedule, steps),
-      .report_every = train.report_every,
-      .evaluate = {.steps = evaluate.every_steps,
-                   .epochs = evaluate.every_epochs,
-                   .seconds = Seconds(evaluate.every_seconds)},
-      .averaged = evaluate.averaged,
-      .goal = {.metric = word_of(evaluate.metric),
-               .higher_is_better = evaluate.better == Better::higher,
-               .patience = evaluate.stop_after},
-      .save = {.steps = save.every_steps, .seconds = Seconds(save.every_seconds)},
-      .keep = {.last = save.keep_last,
-               .every_hours = save.keep_every_hours,
-               .best = save.keep_best},
-      .weight_files = save.files,
-      .recipe = print_recipe(recipe)};
+  const Limits limits{
+      .steps = train.steps, .epochs = train.epochs, .seconds = Seconds(train.seconds)};
+  return {.limits = limits,
+          .schedule = schedule_of(recipe.schedule, step_limit(limits, job.steps_per_epoch())),
+          .report_every = train.report_every,
+          .evaluate = {.steps = evaluate.every_steps,
+                       .epochs = evaluate.every_epochs,
+                       .seconds = Seconds(evaluate.every_seconds)},
+          .averaged = evaluate.averaged,
+          .goal = {.metric = word_of(evaluate.metric),
+                   .higher_is_better = evaluate.better == Better::higher,
+                   .patience = evaluate.stop_after},
+          .save = {.steps = save.every_steps, .seconds = Seconds(save.every_seconds)},
+          .keep = {.last = save.keep_last,
+                   .every_hours = save.keep_every_hours,
+                   .best = save.keep_best},
+          .weight_files = save.files,
+          .recipe = print_recipe(recipe)};
 }
 
 std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options,

@@ -58,7 +58,8 @@ void print_manifest(const std::string& path, const Manifest& manifest) {
   std::cout << path << "\n"
             << "whole: every file has the size and the SHA-256 of the manifest\n"
             << "step " << progress.step << ", " << manifest.updates << " updates, epoch "
-            << progress.epoch() << ", " << progress.rows << " samples, "
+            << progress.epoch() << ", "
+            << (progress.rows ? std::to_string(*progress.rows) + " samples, " : "")
             << duration_text(Seconds(progress.seconds)) << " of training\n"
             << "input position";
   for (const std::int64_t number : progress.input) std::cout << " " << number;

@@ -2,14 +2,10 @@
 
 #include <lockstep/error.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iostream>
-#include <map>
 
 #include "recipe/recipe.h"
 
@@ -18,33 +14,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a checkpoint with its own recipe's metric; larger is better, NaN: not evaluated.
-double score(const Manifest& manifest) {
+/// What the newest checkpoint's recipe asks for.
+Goal goal_of(const std::string& folder) {
+  const auto listed = list_checkpoints(folder);
   const Recipe recipe =
-      manifest.recipe.empty() ? Recipe{} : parse_recipe(manifest.recipe, "the checkpoint's recipe");
-  const std::string name = word_of(recipe.evaluate.metric);
-  const auto found = std::ranges::find_if(manifest.metrics, [&](const auto& metric) {
-    return metric.first.substr(metric.first.find('/') + 1) == name;  // of any set
-  });
-  if (found == manifest.metrics.end()) return NAN;
-  return recipe.evaluate.better == Better::higher ? found->second : -found->second;
+      listed.empty() || listed.back().manifest.recipe.empty()
+          ? Recipe{}
+          : parse_recipe(listed.back().manifest.recipe, "the checkpoint's recipe");
+  return {.metric = word_of(recipe.evaluate.metric),
+          .higher_is_better = recipe.evaluate.better == Better::higher};
+}
+
+void tell(const std::vector<std::string>& problems) {
+  for (const std::string& problem : problems) std::cerr << "lockstep: skipped: " << problem << "\n";
 }
 
 /// The best that verifies.
 std::optional<FoundCheckpoint> best_of(const std::string& folder) {
-  std::multimap<double, std::string, std::greater<>> by_score;
-  for (const ListedCheckpoint& listed : list_checkpoints(folder))
-    if (const double own = score(listed.manifest); !std::isnan(own))
-      by_score.emplace(own, listed.path);
-  for (const auto& [own, path] : by_score) try {
-      return FoundCheckpoint{path, load_checkpoint(path)};
-    } catch (const CorruptFile& problem) {
-      std::cerr << "lockstep: skipped: " << problem.what() << "\n";
-    } catch (const IoError& problem) {
-      std::cerr << "lockstep: skipped: " << problem.what() << "\n";
-    }
-  std::cerr << "note: no whole checkpoint has an evaluation, so the newest is taken\n";
-  return std::nullopt;
+  std::vector<std::string> problems;
+  auto found = load_best(folder, goal_of(folder), problems);
+  tell(problems);
+  if (!found) std::cerr << "note: no whole checkpoint has an evaluation, so the newest is taken\n";
+  return found;
 }
 
 }  // namespace
@@ -66,7 +57,7 @@ FoundCheckpoint find_checkpoint(const std::string& path, Which which) {
     if (auto best = best_of(folder)) return std::move(*best);
   std::vector<std::string> problems;
   auto found = load_newest(folder, problems);
-  for (const std::string& problem : problems) std::cerr << "lockstep: skipped: " << problem << "\n";
+  tell(problems);
   if (!found) throw ConfigError("there is no whole checkpoint in '" + folder + "'.");
   return std::move(*found);
 }

@@ -99,7 +99,9 @@ ScalingPoint measure(const Recipe& recipe, const std::vector<Device>& devices, d
   do {
     step = job->step();
     if (!step) throw ConfigError("the input has ended before the measurement.");
-    rows += static_cast<double>(step->rows);
+    if (!step->rows)
+      throw ConfigError("samples cannot be counted: the batch does not tell its rows.");
+    rows += static_cast<double>(*step->rows);
     split.add(*step);
     if (line.due())
       line.show(std::to_string(count) + " devices, batch " + std::to_string(recipe.data.batch) +

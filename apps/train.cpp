@@ -75,6 +75,30 @@ void tell_changes(const Manifest& manifest, const Recipe& recipe) {
     std::cerr << "note: changed since the checkpoint: " << change << "\n";
 }
 
+/// The fields of the method that --set changes, so that going on from a checkpoint is allowed to.
+/// Throws ConfigError for those that changed in the recipe itself.
+std::vector<std::string> asked_changes(const FoundCheckpoint& found, const TrainFlags& flags,
+                                       const Method& method) {
+  const Manifest& manifest = found.checkpoint.manifest;
+  const Recipe asked = manifest.recipe.empty()
+                           ? Recipe{}
+                           : parse_recipe(manifest.recipe, "the checkpoint's recipe", flags.sets);
+  const auto as_asked = fields_of(strategy_options(asked, {}).method);
+  std::vector<std::string> names;
+  std::string refused;
+  for (const FieldChange& change : changes(manifest, method)) {
+    names.push_back(change.name);
+    const auto value = as_asked.find(change.name);
+    if ((value == as_asked.end() ? "none" : value->second) != change.now)
+      refused += (refused.empty() ? "" : ", ") + describe(change);
+  }
+  if (!refused.empty())
+    throw ConfigError("the recipe has changed since '" + found.path + "' was written (" + refused +
+                      "): put it back, set it with --set to go on with the new values, or give "
+                      "another --run-dir to begin anew.");
+  return names;
+}
+
 /// Writes down what is trained, but not over the file that it was read from.
 void keep_recipe(const TrainFlags& flags, const Recipe& recipe) {
   const std::string path = flags.run_dir + "/recipe.toml";
@@ -129,7 +153,7 @@ int train(TrainFlags flags, const Environment& environment) {
   options.folder = checkpoints_of(flags.run_dir);
   options.lock = lock;
   options.stop = signalled;
-  options.clock = [&] { return now_on(used.devices); };
+  if (found) options.changes = asked_changes(*found, flags, job->strategy().method());
   Trainer trainer(*job, std::move(options), observers);
   if (found) trainer.resume(*found);
   found.reset();

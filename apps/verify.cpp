@@ -38,21 +38,6 @@ std::vector<int> counts_of(const VerifyFlags& flags, int devices) {
   return counts;
 }
 
-/// The first difference after the same steps on both; empty: none.
-std::string compare(Job& expected, Job& found, int steps, StatusLine& line) {
-  for (int step = 0; step < steps; ++step) {
-    line.show("step " + std::to_string(step));
-    const auto a = expected.step(), b = found.step();
-    if (!a || !b) return "";
-    const std::string where = "step " + std::to_string(step) + ": ";
-    if (a->loss != b->loss)
-      return where + "loss " + std::to_string(a->loss) + " and " + std::to_string(b->loss);
-    const auto difference = first_difference(expected.strategy().state(), found.strategy().state());
-    if (!difference.empty()) return where + difference;
-  }
-  return "";
-}
-
 int verify(const VerifyFlags& flags, const Environment& environment) {
   const Recipe recipe = load_recipe(flags.recipe, flags.sets);
   const UsedDevices used = use_devices(flags.where, environment);
@@ -67,14 +52,16 @@ int verify(const VerifyFlags& flags, const Environment& environment) {
     return job;
   };
   for (std::size_t i = 1; i < counts.size(); ++i) {
-    const auto expected = job_on(counts.front()), found = job_on(counts[i]);
     StatusLine line;
-    const std::string difference = compare(*expected, *found, flags.steps, line);
+    const Verification found = lockstep::verify(
+        job_on, {.counts = {counts.front(), counts[i]},
+                 .steps = flags.steps,
+                 .progress = [&](int, int step) { line.show("step " + std::to_string(step)); }});
     const std::string what = std::to_string(counts.front()) + " and " + std::to_string(counts[i]) +
                              " devices, " + std::to_string(flags.steps) + " steps in " +
                              std::to_string(recipe.shards) + " shards: ";
-    line.print(what + (difference.empty() ? "equal, bit for bit" : "DIFFER, " + difference));
-    if (!difference.empty()) return kFailed;
+    line.print(what + (found.equal ? "equal, bit for bit" : "DIFFER, " + found.difference));
+    if (!found.equal) return kFailed;
   }
   return kDone;
 }

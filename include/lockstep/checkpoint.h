@@ -4,6 +4,7 @@
 // manifest with everything else. Saved on any number of devices, loaded on any other. The format is
 // in docs/checkpoints.md.
 
+#include <lockstep/goal.h>
 #include <lockstep/manifest.h>
 #include <lockstep/state.h>
 
@@ -52,6 +53,10 @@ struct FoundCheckpoint {
 /// The newest checkpoint in a folder that verifies; `problems` names those that did not.
 std::optional<FoundCheckpoint> load_newest(const std::string& folder,
                                            std::vector<std::string>& problems);
+
+/// The best by a goal that verifies; `problems` names those that are better and did not.
+std::optional<FoundCheckpoint> load_best(const std::string& folder, const Goal& goal,
+                                         std::vector<std::string>& problems);
 
 /// Keeps a folder of checkpoints, which is made if need be, for this process until the handle is
 /// gone. Throws ConfigError, naming the process, when another has it. See TrainerOptions::lock.

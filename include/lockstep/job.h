@@ -8,7 +8,6 @@
 #include <lockstep/strategy.h>
 #include <lockstep/stream.h>
 
-#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -100,18 +99,17 @@ class StrategyJob : public Job {
 
   /// Stages the next batch before the step on this one, so that accelerators copy it meanwhile.
   std::optional<StepReport> step() override {
-    const auto begin = std::chrono::steady_clock::now();
+    const Seconds begin = strategy_->now();
     if (!staged_) stage_next();
     if (!staged_) return std::nullopt;
     try {
       Staged batch = std::move(*staged_);
       const Position next = input_->position();
       stage_next();
-      const Seconds input = std::chrono::steady_clock::now() - begin;
+      const Seconds input = strategy_->now() - begin;
       StepReport report = train_(std::move(batch));
-      // Simulated devices keep virtual time.
-      if (strategy_->where().devices.front().kind != DeviceKind::sim)
-        for (TowerReport& tower : report.towers) tower.input += input;
+      report.time += input;
+      for (TowerReport& tower : report.towers) tower.input += input;
       position_ = next;
       return report;
     } catch (...) {

@@ -3,6 +3,7 @@
 // The manifest of a checkpoint: what is in it, and the plain numbers a training goes on from. JSON;
 // docs/checkpoints.md has every field. There is no device count in it.
 
+#include <lockstep/method.h>
 #include <lockstep/progress.h>
 
 #include <cstdint>
@@ -27,6 +28,8 @@ struct Manifest {
   TrainingProgress progress = {};
   std::uint64_t seed = 0;
   int shards = 0;
+  /// What else fixes the result, as fields_of() has it; empty: an older checkpoint does not say.
+  std::map<std::string, std::string> method = {};
   std::int64_t time = 0;                       ///< when it was written: seconds since 1970
   std::map<std::string, double> metrics = {};  ///< of evaluations at this step: "test/accuracy"
   std::string recipe = {};                     ///< TOML, when the program trained it
@@ -34,6 +37,9 @@ struct Manifest {
   std::string torch_version = {};
   std::vector<ManifestFile> files = {};
 };
+
+/// What a training with `method` that goes on from this checkpoint does otherwise.
+std::vector<FieldChange> changes(const Manifest& manifest, const Method& method);
 
 std::string to_json(const Manifest& manifest);
 

@@ -8,7 +8,9 @@
 #include <lockstep/precision.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace lockstep {
@@ -37,5 +39,21 @@ struct Method {
   LossScaling loss_scaling = {};             ///< for Precision::float16
   Reduction reduction = Reduction::exact;
 };
+
+/// Every field by its name, as text: {"optimizer", "adam"}, {"optimizer.lr", "0.001"}. What is off
+/// has no field.
+std::map<std::string, std::string> fields_of(const Method& method);
+
+/// A field that differs; "none" where it is not there.
+struct FieldChange {
+  std::string name;
+  std::string before, now;
+};
+
+std::vector<FieldChange> changes(const std::map<std::string, std::string>& before,
+                                 const std::map<std::string, std::string>& now);
+
+/// "optimizer.lr: 0.1 -> 0.01"
+std::string describe(const FieldChange& change);
 
 }  // namespace lockstep

@@ -51,6 +51,7 @@ class MirroredBase : public Strategy {
   std::string name() const override;
   const Method& method() const override;
   const Where& where() const override;
+  Seconds now() const override;
   std::int64_t steps() const override;
   std::int64_t skipped() const override;
   void set_learning_rate(double lr) override;

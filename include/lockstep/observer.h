@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,22 +24,27 @@ struct TrainingStart {
   std::function<const torch::nn::Module&()> model;
   const TrainingProgress& progress;  ///< step 0, or where a checkpoint stood
   std::vector<std::string> devices;
-  int shards = 0;                 ///< of the global batch: what the result depends on
-  std::vector<std::string> plan;  ///< lines for people: limits, cadence, retention
+  int shards = 0;                    ///< of the global batch: what the result depends on
+  std::vector<std::string> plan;     ///< lines for people: limits, cadence, retention
+  std::vector<std::string> changes;  ///< "optimizer.lr: 0.1 -> 0.01": not as in the checkpoint
 };
 
 /// The steps since the last report.
 struct TrainingReport {
-  TrainingProgress progress;  ///< after the last of them
+  TrainingProgress progress = {};  ///< after the last of them
   std::int64_t steps = 0;
-  double loss = 0;             ///< sum over all of their shards divided by the total weight
-  double learning_rate = 0;    ///< of the last
-  double gradient_norm = 0;    ///< of the last
-  double clip_rate = 0;        ///< the part of them whose gradient was clipped
-  double rows_per_second = 0;  ///< while training: evaluations and saves are left out
-  double done = 0;             ///< of the whole training, from 0 to 1; 0: there is no limit
-  Seconds left{};              ///< estimated; 0: unknown
-  std::vector<TowerReport> towers = {};  ///< loss over, and mean times of, those steps
+  double loss = 0;           ///< sum over all of their shards divided by the total weight
+  double learning_rate = 0;  ///< of the last
+  double gradient_norm = 0;  ///< of the last
+  double clip_rate = 0;      ///< the part of them whose gradient was clipped
+  /// While training: evaluations and saves are left out. Nothing: the rows are unknown.
+  std::optional<double> rows_per_second = std::nullopt;
+  double done = 0;  ///< of the whole training, from 0 to 1; 0: there is no limit
+  Seconds left{};   ///< estimated; 0: unknown
+  /// Loss over, and mean times of, those steps; after a resume, of those since. The losses,
+  /// weighted, average to `loss`; the times of each add up to `time`.
+  std::vector<TowerReport> towers = {};
+  Seconds time{};  ///< that a step took, on average
   std::vector<std::string> notes = {};
 };
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace lockstep {
 
@@ -32,10 +33,10 @@ struct Mark {
 };
 
 struct TrainingProgress {
-  std::int64_t step = 0;  ///< steps taken
-  std::int64_t rows = 0;  ///< trained on so far
-  double seconds = 0;     ///< spent in training, all sessions together
-  Position input = {};    ///< of the next batch
+  std::int64_t step = 0;                 ///< steps taken
+  std::optional<std::int64_t> rows = 0;  ///< trained on so far; nothing: unknown
+  double seconds = 0;                    ///< spent in training, all sessions together
+  Position input = {};                   ///< of the next batch
   ScheduleState schedule = {};
   Window window = {};
   Mark evaluated = {};

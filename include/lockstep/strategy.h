@@ -3,6 +3,7 @@
 // Strategy: a way to train a model on many devices, as trainers, checkpoints and reports see it.
 
 #include <lockstep/method.h>
+#include <lockstep/report.h>
 #include <lockstep/state.h>
 #include <lockstep/where.h>
 
@@ -20,6 +21,8 @@ class Strategy {
   virtual std::string name() const = 0;      ///< "mirrored"
   virtual const Method& method() const = 0;  ///< with the learning rate as it is now
   virtual const Where& where() const = 0;
+
+  virtual Seconds now() const = 0;  ///< by the devices' clock: simulated ones have virtual time
 
   virtual std::int64_t steps() const = 0;    ///< taken so far, skipped ones included
   virtual std::int64_t skipped() const = 0;  ///< for what was not finite, or had no weight

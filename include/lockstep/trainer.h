@@ -3,6 +3,7 @@
 // Trainer: takes steps until a limit, and meanwhile reports, evaluates and saves. Everything that
 // people watch is an Observer.
 
+#include <lockstep/goal.h>
 #include <lockstep/observer.h>
 #include <lockstep/retention.h>
 #include <lockstep/schedule.h>
@@ -31,12 +32,9 @@ struct Limits {
   Seconds seconds{};  ///< spent in training, all sessions together
 };
 
-/// By which metric checkpoints, and trainings, are compared.
-struct Goal {
-  std::string metric = {};  ///< "accuracy" of the first set, or "test/accuracy"; empty: no goal
-  bool higher_is_better = true;
-  std::int64_t patience = 0;  ///< early stopping: evaluations without a new best; 0: off
-};
+/// Steps after which a training ends, as far as steps and epochs tell; 0: unknown. An epoch of
+/// unknown length has 0 steps.
+std::int64_t step_limit(const Limits& limits, std::int64_t steps_per_epoch);
 
 struct TrainerOptions {
   Limits limits = {};
@@ -51,9 +49,11 @@ struct TrainerOptions {
   Retention keep = {};
   int weight_files = 1;     ///< weights are spread over so many files
   std::string recipe = {};  ///< kept in checkpoints
+  /// Fields of the method that may differ from those of the checkpoint that is resumed.
+  std::vector<std::string> changes = {};
   std::function<bool()> stop =
       nullptr;  ///< asked after every step and batch: true ends the training
-  std::function<Seconds()> clock = nullptr;  ///< the steady clock by default
+  std::function<Seconds()> clock = nullptr;  ///< the strategy's by default
 };
 
 /// Use from one thread. Throws what a step, the input, an evaluation or an observer throws, after
@@ -69,7 +69,8 @@ class Trainer {
   /// Takes over a checkpoint: weights, slots, input position and all numbers. Before run(). What is
   /// in the folder and does not lead to it (checkpoints of later steps; all of them, when it comes
   /// from elsewhere) is renamed to .aside: it counts no more, and is not lost.
-  /// Throws ConfigError when it is of another model, optimizer or number of shards.
+  /// Throws ConfigError when it is of another model, or of another method, and that was not allowed
+  /// by `changes`.
   void resume(const FoundCheckpoint& found);
 
   /// Trains until a limit, the end of the input, early stopping, or `stop`; then saves. What runs

@@ -68,10 +68,11 @@ void Engine::enter(Tower& tower, Stage stage) {
 }
 
 StepReport Engine::step(const ShardWork& work) {
-  return surviving(strategy::name_of(Stage::input), [&] { return attempt(work); });
+  const Seconds begin = now();
+  return surviving(strategy::name_of(Stage::input), [&] { return attempt(work, begin); });
 }
 
-StepReport Engine::attempt(const ShardWork& work) {
+StepReport Engine::attempt(const ShardWork& work, Seconds begin) {
   Outcome outcome;
   run_towers([&](Tower& tower) {
     const Outcome own = train(tower, work);
@@ -84,7 +85,7 @@ StepReport Engine::attempt(const ShardWork& work) {
   if (outcome.applied) audits_ = false;
   if (options_.method.precision == Precision::float16 && (outcome.applied || outcome.overflow))
     loss_scale_.update(outcome.overflow);
-  StepReport result = report(outcome);
+  StepReport result = report(outcome, begin);
   ++steps_;
   if (balances_) balance();
   return result;
@@ -123,6 +124,7 @@ std::vector<char> Engine::reached_parameters() const {
 }
 
 StepReport Engine::compute(const ShardWork& work) {
+  const Seconds begin = now();
   return surviving(strategy::name_of(Stage::input), [&] {
     run_towers([&](Tower& tower) {
       tower.exchanges = false;
@@ -131,7 +133,7 @@ StepReport Engine::compute(const ShardWork& work) {
     replicas_->restore_buffers();
     Mean loss;
     for (const Tower& tower : towers_) loss += tower.loss();
-    return report({.loss = loss.value(), .weight = loss.weight});
+    return report({.loss = loss.value(), .weight = loss.weight}, begin);
   });
 }
 

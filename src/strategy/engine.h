@@ -57,6 +57,7 @@ class Engine {
   void load(const State& state);
 
   const MirroredOptions& options() const { return options_; }
+  Seconds now() const;
   const torch::nn::Module& module() const { return *(*replicas_)[replicas_->first()].module; }
   void set_learning_rate(double lr);
   std::int64_t steps() const { return steps_; }
@@ -77,7 +78,7 @@ class Engine {
   };
 
   // The step.
-  StepReport attempt(const ShardWork& work);
+  StepReport attempt(const ShardWork& work, Seconds begin);
   void average_buffers();
   void settle_buffers(bool applied);
   std::vector<char> reached_parameters() const;
@@ -142,7 +143,7 @@ class Engine {
   void move_shards(const Ranges& ranges);
 
   // Reports.
-  StepReport report(const Outcome& outcome);
+  StepReport report(const Outcome& outcome, Seconds begin);
   TowerReport report_of(const Tower& tower) const;
   std::vector<std::string> notes();
   void trace();

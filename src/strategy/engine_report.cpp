@@ -10,7 +10,30 @@ namespace lockstep::detail {
 
 using strategy::Stage;
 
-StepReport Engine::report(const Outcome& outcome) {
+namespace {
+
+using Rows = std::optional<std::int64_t>;
+
+/// Unknown where a part is unknown.
+Rows sum(const Rows& a, const Rows& b) { return a && b ? Rows(*a + *b) : std::nullopt; }
+
+/// What the step took, as all towers see it; what a tower does not account for, it waited.
+void settle_times(StepReport& report, Seconds on_host) {
+  const auto total = [](const TowerReport& tower) {
+    Seconds all{};
+    for (const auto& [name, time] : kStageTimes) all += tower.*time;
+    return all;
+  };
+  report.time = on_host;
+  for (const TowerReport& tower : report.towers) report.time = std::max(report.time, total(tower));
+  for (TowerReport& tower : report.towers) tower.wait += report.time - total(tower);
+}
+
+}  // namespace
+
+Seconds Engine::now() const { return device::host_now(options_.where.devices.front().kind); }
+
+StepReport Engine::report(const Outcome& outcome, Seconds begin) {
   StepReport result{.step = steps_,
                     .applied = outcome.applied,
                     .loss = outcome.loss,
@@ -21,9 +44,10 @@ StepReport Engine::report(const Outcome& outcome) {
   if (options_.where.trace) trace();
   for (Tower& tower : towers_) {
     result.towers.push_back(report_of(tower));
-    result.rows += tower.rows;
+    result.rows = sum(result.rows, tower.rows);
     tower.gradients.clear();
   }
+  settle_times(result, now() - begin);
   return result;
 }
 
@@ -32,6 +56,7 @@ TowerReport Engine::report_of(const Tower& tower) const {
           .shards = tower.computed,
           .rows = tower.rows,
           .loss = tower.loss().value(),
+          .weight = tower.loss().weight,
           .input = tower.clock.in(Stage::input),
           .forward = tower.clock.in(Stage::forward),
           .backward = tower.clock.in(Stage::backward),

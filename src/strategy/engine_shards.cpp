@@ -88,7 +88,10 @@ void Engine::run_shard(Tower& tower, const ShardWork& work, const Staging::Shard
   if (shard.arrived) shard.arrived->block(device::current_stream(tower.device));
   replicas_->begin_shard(tower.place);
   ++tower.computed;
-  tower.rows += std::max<std::int64_t>(shard.rows, 0);
+  if (shard.rows < 0)
+    tower.rows.reset();
+  else if (tower.rows)
+    *tower.rows += shard.rows;
   if (audits_) replicas_->begin_audit(tower.place);
   compute_gradients(tower, work);
   if (audits_) replicas_->end_audit(tower.place);

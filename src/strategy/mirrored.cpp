@@ -65,6 +65,7 @@ MirroredBase& MirroredBase::operator=(MirroredBase&&) noexcept = default;
 std::string MirroredBase::name() const { return "mirrored"; }
 const Method& MirroredBase::method() const { return engine_->options().method; }
 const Where& MirroredBase::where() const { return engine_->options().where; }
+Seconds MirroredBase::now() const { return engine_->now(); }
 const torch::nn::Module& MirroredBase::module() const { return engine_->module(); }
 std::int64_t MirroredBase::steps() const { return engine_->steps(); }
 std::int64_t MirroredBase::skipped() const { return engine_->skipped(); }

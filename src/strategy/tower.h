@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "collective/collective.h"
@@ -51,7 +52,7 @@ struct Tower {
   std::vector<double> losses, weights;   ///< by shard
   std::vector<std::vector<torch::Tensor>> buffers;  ///< by shard that was not empty
   int computed = 0;                                 ///< shards, empty ones left out
-  std::int64_t rows = 0;                            ///< of those
+  std::optional<std::int64_t> rows = 0;             ///< of those; nothing: unknown
   std::vector<double> culprits;
   std::exception_ptr error;  ///< of the tower that failed first
 

@@ -89,16 +89,40 @@ MirroredOptions options_for(const MirroredOptions& options, int count) {
   return result;
 }
 
-std::string compare(const StepReport& expected, const StepReport& found, const MirroredBase& a,
-                    const MirroredBase& b) {
-  if (!same_bits(expected.loss, found.loss))
-    return "loss: " + number(found.loss) + " instead of " + number(expected.loss);
-  std::string difference = first_difference(a.state(), b.state());
-  if (difference.empty() && !same_bits(expected.gradient_norm, found.gradient_norm))
-    return "gradient norm: " + number(found.gradient_norm) + " instead of " +
-           number(expected.gradient_norm);
+}  // namespace detail
+
+namespace {
+
+/// What differs after the same step on both; empty: nothing.
+std::string compare_step(Job& expected, Job& found, int step) {
+  const auto a = expected.step(), b = found.step();
+  if (!a && !b)
+    throw ConfigError("the input has ended after " + std::to_string(step) +
+                      " steps; compare fewer, or give it more data.");
+  if (!a || !b) return std::string("the input ") + (b ? "went on" : "ended");
+  if (!same_bits(a->loss, b->loss))
+    return "loss: " + number(b->loss) + " instead of " + number(a->loss);
+  std::string difference = first_difference(expected.strategy().state(), found.strategy().state());
+  if (difference.empty() && !same_bits(a->gradient_norm, b->gradient_norm))
+    return "gradient norm: " + number(b->gradient_norm) + " instead of " + number(a->gradient_norm);
   return difference;
 }
 
-}  // namespace detail
+}  // namespace
+
+Verification verify(const std::function<std::unique_ptr<Job>(int count)>& job_on,
+                    const VerifyOptions& how) {
+  for (std::size_t i = 1; i < how.counts.size(); ++i) {
+    const auto expected = job_on(how.counts.front()), found = job_on(how.counts[i]);
+    for (int step = 0; step < how.steps; ++step) {
+      if (how.progress) how.progress(how.counts[i], step);
+      if (const auto difference = compare_step(*expected, *found, step); !difference.empty())
+        return {false, "step " + std::to_string(step) + ", " + std::to_string(how.counts[i]) +
+                           " devices against " + std::to_string(how.counts.front()) + ": " +
+                           difference};
+    }
+  }
+  return {};
+}
+
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -187,17 +188,39 @@ std::vector<ListedCheckpoint> list_checkpoints(const std::string& folder,
   return listed;
 }
 
-std::optional<FoundCheckpoint> load_newest(const std::string& folder,
-                                           std::vector<std::string>& problems) {
-  auto listed = list_checkpoints(folder, &problems);
-  for (auto found = listed.rbegin(); found != listed.rend(); ++found) try {
-      return FoundCheckpoint{found->path, load_checkpoint(found->path)};
+namespace {
+
+/// The first that verifies.
+std::optional<FoundCheckpoint> load_first(const std::vector<ListedCheckpoint>& listed,
+                                          std::vector<std::string>& problems) {
+  for (const ListedCheckpoint& found : listed) try {
+      return FoundCheckpoint{found.path, load_checkpoint(found.path)};
     } catch (const IoError& problem) {
       problems.emplace_back(problem.what());
     } catch (const CorruptFile& problem) {
       problems.emplace_back(problem.what());
     }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<FoundCheckpoint> load_newest(const std::string& folder,
+                                           std::vector<std::string>& problems) {
+  auto listed = list_checkpoints(folder, &problems);
+  std::ranges::reverse(listed);
+  return load_first(listed, problems);
+}
+
+std::optional<FoundCheckpoint> load_best(const std::string& folder, const Goal& goal,
+                                         std::vector<std::string>& problems) {
+  auto listed = list_checkpoints(folder);
+  const auto worth = [&](const ListedCheckpoint& found) {
+    return score(goal, found.manifest.metrics);
+  };
+  std::erase_if(listed, [&](const auto& found) { return std::isnan(worth(found)); });
+  std::ranges::stable_sort(listed, std::ranges::greater(), worth);
+  return load_first(listed, problems);
 }
 
 }  // namespace lockstep

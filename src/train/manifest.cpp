@@ -26,7 +26,7 @@ Json to_json(const TrainingProgress& progress) {
   Json recent = Json::array();
   for (const double loss : progress.schedule.recent) recent.push_back(number(loss));
   return {{"step", progress.step},
-          {"rows", progress.rows},
+          {"rows", progress.rows ? Json(*progress.rows) : Json(nullptr)},
           {"seconds", progress.seconds},
           {"input", progress.input},
           {"schedule", {{"decays", progress.schedule.decays}, {"recent", recent}}},
@@ -118,13 +118,13 @@ Mark read_mark(const Reader& reader) {
 
 TrainingProgress read_progress(const Reader& reader) {
   TrainingProgress progress{.step = reader.integer("step"),
-                            .rows = reader.integer("rows"),
                             .seconds = reader.real("seconds"),
                             .evaluated = read_mark(reader.object("evaluated")),
                             .saved = read_mark(reader.object("saved")),
                             .best = reader.real("best"),
                             .best_step = reader.integer("best_step"),
                             .stale = reader.integer("stale")};
+  if (!reader.at("rows").is_null()) progress.rows = reader.integer("rows");
   for (const Json& value : reader.array("input")) {
     if (!value.is_number_integer()) reader.fail("whole numbers", "input");
     progress.input.push_back(value.get<std::int64_t>());
@@ -176,6 +176,16 @@ Json parse(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+std::vector<FieldChange> changes(const Manifest& manifest, const Method& method) {
+  auto before = manifest.method, now = fields_of(method);
+  if (before.empty()) now.clear();
+  before["seed"] = std::to_string(manifest.seed);
+  before["shards"] = std::to_string(manifest.shards);
+  now["seed"] = std::to_string(method.seed);
+  now["shards"] = std::to_string(method.shards);
+  return changes(before, now);
+}
+
 std::string to_json(const Manifest& manifest) {
   Json files = Json::array();
   for (const ManifestFile& file : manifest.files)
@@ -193,6 +203,7 @@ std::string to_json(const Manifest& manifest) {
                      {"good_steps", manifest.good_steps},
                      {"seed", manifest.seed},
                      {"shards", manifest.shards},
+                     {"method", manifest.method},
                      {"time", manifest.time},
                      {"metrics", metrics},
                      {"recipe", manifest.recipe},
@@ -218,6 +229,14 @@ Manifest parse_manifest(const std::string& path, const std::string& text) {
                     .recipe = reader.text("recipe"),
                     .lockstep_version = reader.text("lockstep"),
                     .torch_version = reader.text("torch")};
+  if (reader.has("method")) {  // older manifests have none
+    const Json& method = reader.at("method");
+    if (!method.is_object()) reader.fail("an object", "method");
+    for (const auto& [name, value] : method.items()) {
+      if (!value.is_string()) reader.fail("a text", "method." + name);
+      manifest.method[name] = value.get<std::string>();
+    }
+  }
   const Json& metrics = reader.at("metrics");
   if (!metrics.is_object()) reader.fail("an object", "metrics");
   for (const auto& [name, value] : metrics.items())

@@ -4,38 +4,26 @@
 
 #include <lockstep/observer.h>
 
-#include <utility>
-
 namespace lockstep::train {
 
-/// What a tower's time is split into.
-inline constexpr std::pair<const char*, Seconds TowerReport::*> kStages[] = {
-    {"input", &TowerReport::input},       {"forward", &TowerReport::forward},
-    {"backward", &TowerReport::backward}, {"wait", &TowerReport::wait},
-    {"reduce", &TowerReport::reduce},     {"update", &TowerReport::update}};
-
-/// The parts of a report that a checkpoint does not keep.
+/// Adds up steps. What a checkpoint keeps of them is in a Window; the rest is this session's.
 class ReportWindow {
  public:
-  void add(const StepReport& step, Seconds took);
+  void add(const StepReport& step, double learning_rate, Window& kept);
 
-  /// Fills towers, notes and speed.
-  void fill(TrainingReport& report) const;
+  /// Everything but progress and estimates.
+  TrainingReport report(const Window& kept) const;
 
   void clear() { *this = {}; }
 
  private:
+  void add(const TowerReport& tower, bool applied);
+
   std::int64_t steps_ = 0;
-  double rows_ = 0;
-  Seconds took_{};
-  std::vector<TowerReport> towers_;
-  std::vector<double> weights_;  ///< of the towers' losses
+  std::optional<std::int64_t> rows_ = 0;
+  Seconds time_{};
+  std::vector<TowerReport> towers_;  ///< sums; `loss` too, until it is reported
   std::vector<std::string> notes_;
 };
-
-/// Rows of a step; its weight where the rows are not known.
-inline double rows_of(const StepReport& step) {
-  return step.rows >= 0 ? static_cast<double>(step.rows) : step.weight;
-}
 
 }  // namespace lockstep::train

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <optional>
 
 #include "io/new_folder.h"
@@ -77,12 +76,11 @@ std::vector<SaveReport> Saver::ended(bool wait) {
   return std::exchange(reports_, {});
 }
 
-bool Saver::among_best(double value) const {
-  if (options_.keep.best <= 0 || std::isnan(value)) return false;
-  const double own = options_.higher_is_better ? value : -value;
+bool Saver::among_best(double score) const {
+  if (options_.keep.best <= 0 || std::isnan(score)) return false;
   const auto listed = own_checkpoints(options_.folder);
   return std::ranges::count_if(listed, [&](const ListedCheckpoint& other) {
-           return score(options_, other.manifest) >= own;
+           return lockstep::score(options_.goal, other.manifest.metrics) >= score;
          }) < options_.keep.best;
 }
 
@@ -96,12 +94,6 @@ void Saver::set_aside_after(std::int64_t step) const {
     fs::rename(path, aside, error);
     if (error) throw IoError(path, "move aside", error.value());
   }
-}
-
-double Saver::score(const SaverOptions& options, const Manifest& manifest) {
-  const auto found = manifest.metrics.find(options.metric);
-  if (found == manifest.metrics.end()) return std::numeric_limits<double>::quiet_NaN();
-  return options.higher_is_better ? found->second : -found->second;
 }
 
 SaveReport Saver::write(const SaverOptions& options, const Checkpoint& checkpoint,
@@ -125,8 +117,8 @@ void Saver::remove_old(const SaverOptions& options, SaveReport& report) {
     const auto listed = own_checkpoints(options.folder);
     std::vector<Candidate> candidates;
     for (const ListedCheckpoint& found : listed)
-      candidates.push_back(
-          {found.manifest.progress.step, found.manifest.time, score(options, found.manifest)});
+      candidates.push_back({found.manifest.progress.step, found.manifest.time,
+                            score(options.goal, found.manifest.metrics)});
     const std::vector<bool> stays = kept(options.keep, candidates);
     for (std::size_t i = 0; i < listed.size(); ++i)
       if (!stays[i] && remove(listed[i].path, report)) report.removed.push_back(listed[i].path);

@@ -15,8 +15,7 @@ struct SaverOptions {
   std::string folder;
   Retention keep = {};
   int weight_files = 1;
-  std::string metric = {};  ///< of manifests, by which the best are kept: "test/accuracy"
-  bool higher_is_better = true;
+  Goal goal = {};  ///< by which the best are kept
 };
 
 /// Use from one thread. At most one checkpoint is being written at a time.
@@ -36,11 +35,10 @@ class Saver {
   /// Renames the checkpoints of later steps to .aside, so that they count no more.
   void set_aside_after(std::int64_t step) const;
 
-  /// Would a checkpoint with this value be among the best that are kept?
-  bool among_best(double value) const;
+  /// Would a checkpoint with this score be among the best that are kept?
+  bool among_best(double score) const;
 
  private:
-  static double score(const SaverOptions& options, const Manifest& manifest);
   static SaveReport write(const SaverOptions& options, const Checkpoint& checkpoint,
                           Seconds stood_still);
   static void remove_old(const SaverOptions& options, SaveReport& report);

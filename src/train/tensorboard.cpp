@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "train/module_graph.h"
-#include "train/report_window.h"
 
 namespace lockstep {
 namespace {
@@ -64,11 +63,12 @@ class TensorBoard::Impl {
     writer_->scalar("train/learning_rate", step, report.learning_rate);
     writer_->scalar("train/gradient_norm", step, report.gradient_norm);
     writer_->scalar("train/clip_rate", step, report.clip_rate);
-    writer_->scalar("train/samples_per_second", step, report.rows_per_second);
+    if (report.rows_per_second)
+      writer_->scalar("train/samples_per_second", step, *report.rows_per_second);
     writer_->scalar("train/epoch", step, static_cast<double>(report.progress.epoch()));
     for (const TowerReport& tower : report.towers) {
       if (!std::isnan(tower.loss)) writer_->scalar("loss/" + tower.device, step, tower.loss);
-      for (const auto& [stage, time] : train::kStages)
+      for (const auto& [stage, time] : kStageTimes)
         writer_->scalar("time_" + std::string(stage) + "/" + tower.device, step,
                         (tower.*time).count());
       if (tower.peak_bytes > 0)

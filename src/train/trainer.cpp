@@ -40,8 +40,7 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
       base_rate_(learning_rate(job.strategy().method().optimizer)) {
   check_schedule(options_.schedule);
   if (options_.report_every < 1) throw ConfigError("report_every must be at least 1 step.");
-  if (!options_.clock)
-    options_.clock = [] { return Seconds(std::chrono::steady_clock::now().time_since_epoch()); };
+  if (!options_.clock) options_.clock = [&job] { return job.strategy().now(); };
   if (options_.averaged && !job.strategy().method().moving_average)
     throw ConfigError("averaged weights are to be evaluated, but there is no moving average.");
   if (!options_.goal.metric.empty() && job.sets().empty())
@@ -53,18 +52,13 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
   saver_.emplace(train::SaverOptions{.folder = options_.folder,
                                      .keep = options_.keep,
                                      .weight_files = options_.weight_files,
-                                     .metric = goal_key(),
-                                     .higher_is_better = options_.goal.higher_is_better});
+                                     .goal = full_goal()});
 }
 
 void Trainer::Impl::resume(const FoundCheckpoint& found) {
   namespace fs = std::filesystem;
   const Manifest& manifest = found.checkpoint.manifest;
-  const int shards = job_.strategy().method().shards;
-  if (manifest.shards != shards)
-    throw ConfigError("the checkpoint is of a training in " + std::to_string(manifest.shards) +
-                      " shards, this one is in " + std::to_string(shards) +
-                      ": give it the same number.");
+  compare_method(found);
   for (const auto& [name, content] : job_.files())
     if (const auto own = found.checkpoint.files.find(name);
         own == found.checkpoint.files.end() || own->second != content)
@@ -81,6 +75,21 @@ void Trainer::Impl::resume(const FoundCheckpoint& found) {
       fs::weakly_canonical(found.path).parent_path() == fs::weakly_canonical(options_.folder);
   saver_->set_aside_after(own ? progress_.step : -1);
   if (own) saved_step_ = progress_.step;
+}
+
+/// Throws ConfigError when the checkpoint's method is another, and that was not allowed.
+void Trainer::Impl::compare_method(const FoundCheckpoint& found) {
+  std::string refused;
+  changes_.clear();
+  for (const FieldChange& change : changes(found.checkpoint.manifest, method())) {
+    changes_.push_back(describe(change));
+    if (std::ranges::find(options_.changes, change.name) == options_.changes.end())
+      refused += (refused.empty() ? "" : ", ") + describe(change);
+  }
+  if (!refused.empty())
+    throw ConfigError("'" + found.path + "' was trained by another method (" + refused +
+                      "): give it the same one, or name these fields in TrainerOptions::changes to "
+                      "go on with the new one.");
 }
 
 TrainingEnd Trainer::Impl::run() {
@@ -105,7 +114,8 @@ TrainingEnd Trainer::Impl::loop() {
                                          .progress = progress_,
                                          .devices = device_names(),
                                          .shards = job_.strategy().method().shards,
-                                         .plan = plan()});
+                                         .plan = plan(),
+                                         .changes = changes_});
   for (;;) {
     if (progress_.window.steps >= options_.report_every) report();
     if (due(options_.evaluate, progress_.evaluated)) evaluate();
@@ -119,37 +129,23 @@ TrainingEnd Trainer::Impl::loop() {
 bool Trainer::Impl::step() {
   const double factor = rate_factor(options_.schedule, progress_.step, progress_.schedule);
   job_.strategy().set_learning_rate(base_rate_ * factor);
-  const Seconds begin = now();
   const auto report = job_.step();
   if (!report) return false;
-  window_.add(*report, now() - begin);
   ++progress_.step;
-  progress_.rows += static_cast<std::int64_t>(train::rows_of(*report));
+  if (!report->rows)
+    progress_.rows.reset();
+  else if (progress_.rows)
+    *progress_.rows += *report->rows;
   progress_.input = job_.position();
-  Window& window = progress_.window;
-  ++window.steps;
-  window.clipped += report->clipped ? 1 : 0;
-  if (report->applied) {
-    window.loss_sum += report->loss * report->weight;
-    window.weight += report->weight;
-  }
-  window.learning_rate = base_rate_ * factor;
-  window.gradient_norm = report->gradient_norm;
+  window_.add(*report, base_rate_ * factor, progress_.window);
   count_time();
   tell(&Observer::stepped, *report, progress_);
   return true;
 }
 
 TrainingReport Trainer::Impl::made_report() const {
-  const Window& window = progress_.window;
-  TrainingReport report{.progress = progress_,
-                        .loss = window.loss_sum / window.weight,
-                        .learning_rate = window.learning_rate,
-                        .gradient_norm = window.gradient_norm,
-                        .clip_rate = static_cast<double>(window.clipped) /
-                                     static_cast<double>(std::max<std::int64_t>(window.steps, 1))};
-  window_.fill(report);
-  report.steps = window.steps;
+  TrainingReport report = window_.report(progress_.window);
+  report.progress = progress_;
   estimate(report);
   return report;
 }
@@ -217,17 +213,14 @@ bool Trainer::Impl::judge() {
     for (const auto& [name, value] : metrics_) known += (known.empty() ? "" : ", ") + name;
     throw ConfigError("there is no metric '" + goal_key() + "' to judge by; there are: " + known);
   }
-  const double value = found->second;
+  const double value = score(full_goal(), metrics_);
   save_now_ = saver_ && saver_->among_best(value);
-  const bool best =
-      !std::isnan(value) &&
-      (std::isnan(progress_.best) ||
-       (options_.goal.higher_is_better ? value > progress_.best : value < progress_.best));
-  if (!best) {
+  const double best = options_.goal.higher_is_better ? progress_.best : -progress_.best;
+  if (!(value > best || (std::isnan(best) && !std::isnan(value)))) {
     ++progress_.stale;
     return false;
   }
-  progress_.best = value;
+  progress_.best = found->second;
   progress_.best_step = progress_.step;
   progress_.stale = 0;
   return true;

@@ -18,6 +18,7 @@ class Trainer::Impl {
  private:
   // The loop and its parts, in trainer.cpp.
   TrainingEnd loop();
+  void compare_method(const FoundCheckpoint& found);
   void save_what_is_there();
   bool step();
   void report();
@@ -38,7 +39,8 @@ class Trainer::Impl {
   Mark mark() const;
   bool due(const Every& every, const Mark& last) const;
   std::string goal_key() const;
-  std::int64_t step_limit() const;
+  Goal full_goal() const;
+  Method method() const;  ///< with the learning rate that the schedule begins with
   void estimate(TrainingReport& report) const;
   std::vector<std::string> plan() const;
   std::vector<std::string> device_names() const;
@@ -58,6 +60,7 @@ class Trainer::Impl {
   TrainingProgress progress_;
   train::ReportWindow window_;
   bool resumed_ = false;
+  std::vector<std::string> changes_;       ///< of the method, since the checkpoint
   std::int64_t session_begin_ = 0;         ///< step at which this session began
   Seconds session_{};                      ///< how long it is
   Seconds clock_{};                        ///< until when time was counted

@@ -33,6 +33,12 @@ bool crossed(std::int64_t every, std::int64_t last, std::int64_t now) {
 
 }  // namespace
 
+std::int64_t step_limit(const Limits& limits, std::int64_t steps_per_epoch) {
+  const std::int64_t by_epochs = limits.epochs * steps_per_epoch;
+  if (limits.steps == 0 || by_epochs == 0) return std::max(limits.steps, by_epochs);
+  return std::min(limits.steps, by_epochs);
+}
+
 void Trainer::Impl::count_time() {
   const Seconds time = now();
   progress_.seconds += (time - clock_).count();
@@ -58,16 +64,14 @@ std::string Trainer::Impl::goal_key() const {
   return sets.front() + "/" + metric;
 }
 
-/// Steps at which the training ends, as far as steps and epochs tell; 0: unknown.
-std::int64_t Trainer::Impl::step_limit() const {
-  const std::int64_t by_epochs = options_.limits.epochs * job_.steps_per_epoch();
-  if (options_.limits.steps == 0 || by_epochs == 0)
-    return std::max(options_.limits.steps, by_epochs);
-  return std::min(options_.limits.steps, by_epochs);
+Goal Trainer::Impl::full_goal() const {
+  Goal goal = options_.goal;
+  goal.metric = goal_key();
+  return goal;
 }
 
 void Trainer::Impl::estimate(TrainingReport& report) const {
-  const auto limit = static_cast<double>(step_limit());
+  const auto limit = static_cast<double>(step_limit(options_.limits, job_.steps_per_epoch()));
   const auto step = static_cast<double>(progress_.step);
   const auto taken = static_cast<double>(progress_.step - session_begin_);
   if (limit > 0) {
@@ -122,11 +126,21 @@ std::vector<std::string> Trainer::Impl::device_names() const {
   return names;
 }
 
+Method Trainer::Impl::method() const {
+  Method method = job_.strategy().method();
+  set_learning_rate(method.optimizer, base_rate_);
+  return method;
+}
+
 Manifest Trainer::Impl::manifest() const {
-  const Method& method = job_.strategy().method();
+  const Method own = method();
+  auto fields = fields_of(own);
+  fields.erase("seed");
+  fields.erase("shards");
   Manifest manifest{.progress = progress_,
-                    .seed = method.seed,
-                    .shards = method.shards,
+                    .seed = own.seed,
+                    .shards = own.shards,
+                    .method = std::move(fields),
                     .time = static_cast<std::int64_t>(std::time(nullptr)),
                     .recipe = options_.recipe};
   if (metrics_step_ == progress_.step) manifest.metrics = metrics_;

@@ -1,0 +1,18 @@
+#include <lockstep/goal.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace lockstep {
+
+double score(const Goal& goal, const std::map<std::string, double>& metrics) {
+  const bool any_set = goal.metric.find('/') == std::string::npos;
+  const auto found = std::ranges::find_if(metrics, [&](const auto& metric) {
+    return goal.metric ==
+           (any_set ? metric.first.substr(metric.first.find('/') + 1) : metric.first);
+  });
+  if (found == metrics.end()) return std::numeric_limits<double>::quiet_NaN();
+  return goal.higher_is_better ? found->second : -found->second;
+}
+
+}  // namespace lockstep
