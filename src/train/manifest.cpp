@@ -124,7 +124,10 @@ TrainingProgress read_progress(const Reader& reader) {
                             .best = reader.real("best"),
                             .best_step = reader.integer("best_step"),
                             .stale = reader.integer("stale")};
-  if (!reader.at("rows").is_null()) progress.rows = reader.integer("rows");
+  if (reader.at("rows").is_null())
+    progress.rows.reset();
+  else
+    progress.rows = reader.integer("rows");
   for (const Json& value : reader.array("input")) {
     if (!value.is_number_integer()) reader.fail("whole numbers", "input");
     progress.input.push_back(value.get<std::int64_t>());

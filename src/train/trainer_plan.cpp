@@ -33,12 +33,6 @@ bool crossed(std::int64_t every, std::int64_t last, std::int64_t now) {
 
 }  // namespace
 
-std::int64_t step_limit(const Limits& limits, std::int64_t steps_per_epoch) {
-  const std::int64_t by_epochs = limits.epochs * steps_per_epoch;
-  if (limits.steps == 0 || by_epochs == 0) return std::max(limits.steps, by_epochs);
-  return std::min(limits.steps, by_epochs);
-}
-
 void Trainer::Impl::count_time() {
   const Seconds time = now();
   progress_.seconds += (time - clock_).count();

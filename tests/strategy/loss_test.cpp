@@ -67,8 +67,23 @@ TEST(Loss, TheReportedLossIsThatOfTheWholeBatch) {
   EXPECT_EQ(parts.weight, 13);
   EXPECT_EQ(parts.rows, 13);
   double sum = 0;
-  for (const TowerReport& tower : parts.towers) sum += tower.loss * static_cast<double>(tower.rows);
+  for (const TowerReport& tower : parts.towers) sum += tower.loss * tower.weight;
   EXPECT_NEAR(sum / 13, parts.loss, 1e-9);
+}
+
+TEST(Loss, LossesOfTowersAverageToTheTotalByTheirWeights) {
+  models::Batch batch = models::sentences(0, 6);
+  batch.second.index_put_({torch::indexing::Slice(0, 2), torch::indexing::Slice(1)}, 0);
+  Mirrored<models::Tied> towers(options(3, 3));
+  const StepReport report = towers.step(batch, masked);
+  double sum = 0, weight = 0;
+  for (const TowerReport& tower : report.towers) {
+    sum += tower.loss * tower.weight;
+    weight += tower.weight;
+  }
+  EXPECT_EQ(weight, report.weight);
+  EXPECT_GT(weight, *report.rows) << "tokens, not rows";
+  EXPECT_NEAR(sum / weight, report.loss, 1e-6);
 }
 
 TEST(Loss, AStepWithoutWeightAppliesNothingAndIsCounted) {

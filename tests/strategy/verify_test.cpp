@@ -66,6 +66,23 @@ TEST(Verify, WantsAsManyDevicesAsTheLargestCount) {
                ConfigError);
 }
 
+/// Training on batches that end after two steps.
+std::unique_ptr<Job> short_job(int devices) {
+  static const auto source = [](int step) { return models::vectors(step); };
+  return std::make_unique<StrategyJob<Mirrored<models::Mlp>, models::Batch>>(
+      std::make_unique<Mirrored<models::Mlp>>(lockstep::detail::options_for(kOptions, devices)),
+      std::make_unique<lockstep::detail::BatchBySteps<decltype(source)>>(source, 2),
+      models::CrossEntropy{});
+}
+
+TEST(Verify, ComparesJobsAndRefusesAnInputThatEndsEarly) {
+  int steps = 0;
+  const VerifyOptions two{.steps = 2, .progress = [&](int, int) { ++steps; }};
+  EXPECT_TRUE(verify(short_job, two).equal);
+  EXPECT_EQ(steps, 2);
+  EXPECT_THROW(verify(short_job, {.steps = 3}), ConfigError);
+}
+
 TEST(Verify, TellsComplexNumbersToo) {
   State a, b;
   a.buffers = {{"phase", torch::full({2}, c10::complex<float>(1, 2))}};

@@ -16,6 +16,7 @@ Manifest sample() {
                     .good_steps = 7,
                     .seed = 18'446'744'073'709'551'615U,
                     .shards = 8,
+                    .method = {{"optimizer", "adam"}, {"optimizer.lr", "0.1"}},
                     .time = 1'700'000'000,
                     .metrics = {{"test/accuracy", 0.1 + 0.2}, {"test/loss", NAN}},
                     .recipe = "seed = 1\n",
@@ -57,6 +58,7 @@ TEST(Manifest, ReadsBackAsItWasBitForBit) {
   const Manifest read = parse_manifest("m", to_json(written));
   EXPECT_EQ(to_json(read), to_json(written));
   EXPECT_EQ(read.seed, written.seed);
+  EXPECT_EQ(read.method, written.method);
   EXPECT_EQ(read.metrics.at("test/accuracy"), 0.1 + 0.2);
   EXPECT_TRUE(std::isnan(read.metrics.at("test/loss")));
   EXPECT_EQ(read.progress.schedule, written.progress.schedule);
@@ -100,8 +102,20 @@ TEST(Manifest, NamesTheFieldThatIsNotWhatItShouldBe) {
   EXPECT_NE(with("/files/0/name", "../x").find("manifest.files.name"), std::string::npos);
   EXPECT_NE(with("/files/0/holds", "x").find("manifest.files.holds"), std::string::npos);
   EXPECT_NE(with("/files/0/sha256", "12").find("manifest.files.sha256"), std::string::npos);
+  EXPECT_NE(with("/method/optimizer", 1).find("manifest.method.optimizer"), std::string::npos);
   EXPECT_NE(with("/version", 2).find("newer"), std::string::npos);
   EXPECT_NE(with("/shards", 1'000'000'000'000).find("manifest.shards"), std::string::npos);
+}
+
+TEST(Manifest, RowsMayBeUnknownAndOlderOnesHaveNoMethod) {
+  Manifest manifest = sample();
+  manifest.progress.rows.reset();
+  Json json = Json::parse(to_json(manifest));
+  EXPECT_TRUE(json["progress"]["rows"].is_null());
+  json.erase("method");
+  const Manifest read = parse_manifest("m", json.dump());
+  EXPECT_FALSE(read.progress.rows);
+  EXPECT_TRUE(read.method.empty());
 }
 
 TEST(Manifest, SaysAtWhichByteItStopsBeingJson) {

@@ -258,9 +258,64 @@ TEST(Trainer, ACheckpointOfOtherShardsIsRefusedWithBothNumbers) {
     trainer.resume({checkpoint_path(folder, 1), load_checkpoint(checkpoint_path(folder, 1))});
     FAIL() << "no error";
   } catch (const ConfigError& error) {
-    EXPECT_NE(std::string(error.what()).find("4 shards"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("in 2:"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("shards: 4 -> 2"), std::string::npos) << error.what();
   }
+}
+
+TEST(Trainer, ACheckpointOfAnotherMethodIsRefusedUnlessTheChangeIsAllowed) {
+  const std::string folder = new_folder("method"), path = checkpoint_path(folder, 1);
+  const auto job = SmallJob{.optimizer = Sgd{.lr = 0.5}}.make();
+  const Schedule decay{.shape = Piecewise{.boundaries = {1}, .factors = {1, 0.1}}};
+  Trainer(*job, {.limits = {.steps = 1}, .schedule = decay, .folder = folder}).run();
+  const auto same = SmallJob{.devices = 3, .optimizer = Sgd{.lr = 0.5}}.make();
+  EXPECT_NO_THROW(Trainer(*same, {}).resume({path, load_checkpoint(path)}))
+      << "neither devices nor the schedule's rate are part of it";
+  const auto other = SmallJob{.optimizer = Sgd{.lr = 0.25}}.make();
+  try {
+    Trainer(*other, {}).resume({path, load_checkpoint(path)});
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("optimizer.lr: 0.5 -> 0.25"), std::string::npos)
+        << error.what();
+  }
+  struct Changes : Observer {
+    void started(const TrainingStart& start) override { lines = start.changes; }
+    std::vector<std::string> lines;
+  } told;
+  Trainer allowed(*other, {.limits = {.steps = 2}, .changes = {"optimizer.lr"}}, {&told});
+  allowed.resume({path, load_checkpoint(path)});
+  allowed.run();
+  EXPECT_EQ(told.lines, std::vector<std::string>{"optimizer.lr: 0.5 -> 0.25"});
+}
+
+TEST(Trainer, ACheckpointFromBeforeMethodsWereKeptIsComparedBySeedAndShards) {
+  const std::string folder = new_folder("old-method"), path = checkpoint_path(folder, 1);
+  const auto job = SmallJob{}.make(), other = SmallJob{.shards = 2}.make();
+  Trainer(*job, {.limits = {.steps = 1}, .folder = folder}).run();
+  Checkpoint old = load_checkpoint(path);
+  old.manifest.method.clear();
+  EXPECT_NO_THROW(Trainer(*job, {}).resume({path, old}));
+  EXPECT_THROW(Trainer(*other, {}).resume({path, old}), ConfigError);
+  old.manifest.seed = 6;
+  EXPECT_THROW(Trainer(*job, {}).resume({path, old}), ConfigError);
+}
+
+TEST(Trainer, TheBestCheckpointIsFoundAgain) {
+  const std::string folder = new_folder("best");
+  for (const auto& [step, loss] : {std::pair{1, 3.0}, {2, 1.0}, {3, 2.0}}) {
+    Checkpoint checkpoint{.manifest = {.metrics = {{"test/loss", loss}}}};
+    checkpoint.manifest.progress.step = checkpoint.state.steps = step;
+    save_checkpoint(checkpoint_path(folder, step), checkpoint);
+  }
+  std::vector<std::string> problems;
+  const Goal low{.metric = "loss", .higher_is_better = false}, high{.metric = "test/loss"};
+  EXPECT_EQ(load_best(folder, low, problems)->path, checkpoint_path(folder, 2));
+  EXPECT_EQ(load_best(folder, high, problems)->path, checkpoint_path(folder, 1));
+  EXPECT_FALSE(load_best(folder, {.metric = "accuracy"}, problems));
+  EXPECT_TRUE(problems.empty());
+  std::filesystem::remove(checkpoint_path(folder, 2) + "/weights.safetensors");
+  EXPECT_EQ(load_best(folder, low, problems)->path, checkpoint_path(folder, 3));
+  EXPECT_EQ(problems.size(), 1U);
 }
 
 TEST(Trainer, ACheckpointKeepsTheJobsFilesAndAnotherOneIsRefused) {
