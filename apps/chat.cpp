@@ -2,7 +2,7 @@
 
 #include <editline/readline.h>
 #include <lockstep/error.h>
-#include <lockstep/text_pairs.h>
+#include <lockstep/text/pairs.h>
 #include <unistd.h>
 
 #include <clocale>
@@ -78,7 +78,7 @@ class Chat {
   /// False: the user wants to leave.
   bool hear(const std::string& line) {
     if (line.starts_with("/")) return obey(line);
-    const auto text = tidy_text(line);
+    const auto text = text::tidy_text(line);
     if (!text) {
       std::cout << "(that is no UTF-8)" << std::endl;
     } else if (!text->empty()) {

@@ -1,8 +1,8 @@
 // The family `classify`: images to classes.
 
-#include <lockstep/classify.h>
-#include <lockstep/convnet.h>
-#include <lockstep/resnet.h>
+#include <lockstep/nn/convnet.h>
+#include <lockstep/nn/resnet.h>
+#include <lockstep/vision/classify.h>
 
 #include "classify_data.h"
 #include "family.h"
@@ -26,18 +26,18 @@ std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const
   auto job = std::make_unique<StrategyJob<Mirrored<Model>, ImageBatch>>(
       std::make_unique<Mirrored<Model>>(std::move(options), shape), data.train(),
       [](Model& model, const ImageBatch& shard) {
-        return cross_entropy(model.forward(shard.data), shard.target);
+        return vision::cross_entropy(model.forward(shard.data), shard.target);
       },
       data.train_batches);
   job->add_set(
       "test", data.test_batches, data.test,
       [](Model& model, const ImageBatch& batch) {
-        return classify(model.forward(batch.data), batch.target);
+        return vision::classify(model.forward(batch.data), batch.target);
       },
-      [classes = data.classes](const Classification& result) {
+      [classes = data.classes](const vision::Classification& result) {
         Summary made = summary(result.metrics);
         if (result.confusion.defined())
-          made.images["confusion"] = confusion_picture(result, classes);
+          made.images["confusion"] = vision::confusion_picture(result, classes);
         return made;
       });
   return job;
@@ -48,24 +48,24 @@ std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const
 std::unique_ptr<Job> classify_job(const Recipe& recipe, MirroredOptions options) {
   const ClassifyData data = classify_data(recipe);
   const auto classes = static_cast<std::int64_t>(data.classes.size());
-  const auto resnet = [&](ResNetOptions shape) {
+  const auto resnet = [&](nn::ResNetOptions shape) {
     shape.channels = data.channels;
-    return job_of<ResNet>(recipe, std::move(options), data, shape);
+    return job_of<nn::ResNet>(recipe, std::move(options), data, shape);
   };
   switch (recipe.model.name) {
     case ModelName::convnet:
-      return job_of<ConvNet>(recipe, std::move(options), data,
-                             ConvNetOptions{.width = recipe.model.width,
-                                            .dropout = recipe.model.dropout,
-                                            .image_size = data.size,
-                                            .channels = data.channels,
-                                            .classes = classes});
+      return job_of<nn::ConvNet>(recipe, std::move(options), data,
+                                 nn::ConvNetOptions{.width = recipe.model.width,
+                                                    .dropout = recipe.model.dropout,
+                                                    .image_size = data.size,
+                                                    .channels = data.channels,
+                                                    .classes = classes});
     case ModelName::resnet20:
-      return resnet(resnet20(classes));
+      return resnet(nn::resnet20(classes));
     case ModelName::resnet18:
-      return resnet(resnet18(classes));
+      return resnet(nn::resnet18(classes));
     case ModelName::resnet50:
-      return resnet(resnet50(classes));
+      return resnet(nn::resnet50(classes));
   }
   throw ConfigError("a model without a name");
 }

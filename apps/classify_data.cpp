@@ -1,10 +1,10 @@
 #include "classify_data.h"
 
-#include <lockstep/cifar.h>
 #include <lockstep/error.h>
-#include <lockstep/idx.h>
-#include <lockstep/image_folder.h>
 #include <lockstep/input.h>
+#include <lockstep/vision/cifar.h>
+#include <lockstep/vision/idx.h>
+#include <lockstep/vision/image_folder.h>
 
 namespace lockstep::apps {
 namespace {
@@ -39,27 +39,28 @@ ClassifyData classify_data(const Recipe& recipe) {
   const auto seed = static_cast<std::uint64_t>(recipe.seed);
   switch (how.kind) {
     case DataKind::fashion_mnist: {
-      const std::string folder = how.path.empty() ? kFashionMnistFolder : how.path;
-      ImageSetOptions options{.normalisation = fashion_mnist_normalisation()};
-      ImageSet test = fashion_mnist_set(Subset::test, folder, options);
+      const std::string folder = how.path.empty() ? vision::kFashionMnistFolder : how.path;
+      vision::ImageSetOptions options{.normalisation = vision::fashion_mnist_normalisation()};
+      vision::ImageSet test = vision::fashion_mnist_set(vision::Subset::test, folder, options);
       options.augment = how.augment;
       options.seed = seed;
-      return data_of(recipe, fashion_mnist_set(Subset::train, folder, options), std::move(test), 1,
-                     28);
+      return data_of(recipe, vision::fashion_mnist_set(vision::Subset::train, folder, options),
+                     std::move(test), 1, 28);
     }
     case DataKind::cifar10: {
-      ImageSetOptions options{.normalisation = cifar10_normalisation()};
-      ImageSet test = cifar10(Subset::test, how.path, options);
+      vision::ImageSetOptions options{.normalisation = vision::cifar10_normalisation()};
+      vision::ImageSet test = vision::cifar10(vision::Subset::test, how.path, options);
       options.augment = how.augment;
       options.seed = seed;
-      return data_of(recipe, cifar10(Subset::train, how.path, options), std::move(test), 3, 32);
+      return data_of(recipe, vision::cifar10(vision::Subset::train, how.path, options),
+                     std::move(test), 3, 32);
     }
     case DataKind::folder: {
-      ImageFolderOptions options{.size = how.size};
-      ImageFolder test(how.test_path, options);
+      vision::ImageFolderOptions options{.size = how.size};
+      vision::ImageFolder test(how.test_path, options);
       options.augment = how.augment;
       options.seed = seed;
-      return data_of(recipe, ImageFolder(how.path, options), std::move(test), 3, how.size);
+      return data_of(recipe, vision::ImageFolder(how.path, options), std::move(test), 3, how.size);
     }
     default:
       throw ConfigError("data.kind has no images");

@@ -1,9 +1,9 @@
 // The family `seq2seq`: texts to texts.
 
-#include <lockstep/attention_picture.h>
-#include <lockstep/bleu.h>
 #include <lockstep/input.h>
-#include <lockstep/seq2seq.h>
+#include <lockstep/nn/seq2seq.h>
+#include <lockstep/text/attention_picture.h>
+#include <lockstep/text/bleu.h>
 
 #include <algorithm>
 #include <cmath>
@@ -31,8 +31,8 @@ struct Sample {
 /// The result of evaluating some batches; parts are merged with +=.
 struct Written {
   Metrics metrics = {};
-  BleuCounts bleu = {};
-  BleuCounts copied = {};  ///< of the sources as they are: what BLEU is worth without a model
+  text::BleuCounts bleu = {};
+  text::BleuCounts copied = {};  ///< of the sources as they are: what BLEU is worth without a model
   std::vector<Sample> samples = {};
   std::optional<Image> attention = std::nullopt;
 
@@ -55,12 +55,12 @@ std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
 class Answers {
  public:
   /// Of pairs as they are in batches: cut to `longest`, if they are.
-  Answers(const PairFile& pairs, const std::optional<Bucket>& longest) {
+  Answers(const text::PairFile& pairs, const std::optional<text::Bucket>& longest) {
     const auto cut = [](std::span<const std::int32_t> tokens, std::int64_t most) {
       return tokens.first(std::min(tokens.size(), static_cast<std::size_t>(most)));
     };
     for (std::int64_t i = 0; i < pairs.size(); ++i) {
-      TokenPair pair = pairs[i];
+      text::TokenPair pair = pairs[i];
       if (longest)
         pair = {cut(pair.source, longest->source), cut(pair.target, longest->target - 1)};
       known_.emplace_back(hash_of(pair.source), hash_of(pair.target));
@@ -88,20 +88,20 @@ Tokens row_of(const torch::Tensor& rows, std::int64_t row) {
   const auto numbers = rows.accessor<std::int64_t, 2>()[row];
   Tokens tokens;
   for (std::int64_t i = 0; i < rows.size(1); ++i)
-    if (numbers[i] != kPad && numbers[i] != kBegin && numbers[i] != kEnd)
+    if (numbers[i] != text::kPad && numbers[i] != text::kBegin && numbers[i] != text::kEnd)
       tokens.push_back(static_cast<std::int32_t>(numbers[i]));
   return tokens;
 }
 
 /// At most the first `most` rows.
-SequenceBatch first_rows(SequenceBatch batch, std::int64_t most) {
+text::SequenceBatch first_rows(text::SequenceBatch batch, std::int64_t most) {
   const std::int64_t rows = std::min(most, batch.source.size(0));
   for (torch::Tensor* tensor : {&batch.source, &batch.lengths, &batch.target})
     *tensor = tensor->narrow(0, 0, rows);
   return batch;
 }
 
-std::string bucket_name(const Bucket& bucket) {
+std::string bucket_name(const text::Bucket& bucket) {
   return std::to_string(bucket.source) + "-" + std::to_string(bucket.target);
 }
 
@@ -116,9 +116,9 @@ class Evaluator {
             data.test_pairs, recipe.text.cut ? std::optional(buckets_.back()) : std::nullopt)),
         batch_rows_(recipe.data.test_batch) {}
 
-  Written operator()(Seq2Seq& model, const SequenceBatch& batch) const {
+  Written operator()(nn::Seq2Seq& model, const text::SequenceBatch& batch) const {
     Written result;
-    const Loss loss = sequence_loss(model, batch);
+    const Loss loss = nn::sequence_loss(model, batch);
     const Mean mean{loss.sum.item<double>(), loss.weight};
     result.metrics["loss"] = mean;
     result.metrics["perplexity/" + bucket_name(buckets_[static_cast<std::size_t>(batch.bucket)])] =
@@ -129,13 +129,13 @@ class Evaluator {
   }
 
  private:
-  void write(Seq2Seq& model, const SequenceBatch& batch, Written& result) const {
-    const auto writing = writer(model, batch.source, batch.lengths);
+  void write(nn::Seq2Seq& model, const text::SequenceBatch& batch, Written& result) const {
+    const auto writing = nn::token_model(model, batch.source, batch.lengths);
     const bool drawn = batch.index == 0;  // one picture is enough
     const auto found = search(*writing, decode_, 1, /*keep_attention=*/drawn);
     const torch::Tensor sources = batch.source.cpu(), targets = batch.target.cpu();
     for (std::int64_t row = 0; row < sources.size(0); ++row) {
-      const Hypothesis& best = found[static_cast<std::size_t>(row)].front();
+      const text::Hypothesis& best = found[static_cast<std::size_t>(row)].front();
       const Tokens source = row_of(sources, row), target = row_of(targets, row);
       const Sample sample{tokens_->decode(source), tokens_->decode(target),
                           tokens_->decode(best.tokens)};
@@ -143,14 +143,14 @@ class Evaluator {
       const double weight = answers_->weight(source);
       const bool exact = answers_->has(source, tokens_->encode(sample.written));
       result.metrics["exact"] += {exact ? weight : 0, weight};
-      result.bleu += bleu_counts(sample.written, sample.target);
-      result.copied += bleu_counts(sample.source, sample.target);
+      result.bleu += text::bleu_counts(sample.written, sample.target);
+      result.copied += text::bleu_counts(sample.source, sample.target);
       if (result.samples.size() < kSamples) result.samples.push_back(sample);
       if (drawn && row == 0) result.attention = picture(best, source);
     }
   }
 
-  Image picture(const Hypothesis& best, const Tokens& source) const {
+  Image picture(const text::Hypothesis& best, const Tokens& source) const {
     const auto pieces = [&](const Tokens& tokens) {
       std::vector<std::string> texts;
       for (const std::int32_t token : tokens) texts.push_back(tokens_->piece(token));
@@ -159,12 +159,13 @@ class Evaluator {
     std::vector<std::string> target = pieces(best.tokens);
     if (best.ended) target.emplace_back("(end)");
     const auto columns = static_cast<std::int64_t>(source.size());
-    return attention_picture(best.attention.narrow(1, 0, columns).cpu(), pieces(source), target);
+    return text::attention_picture(best.attention.narrow(1, 0, columns).cpu(), pieces(source),
+                                   target);
   }
 
   DecodeRecipe decode_;
-  std::shared_ptr<const Tokenizer> tokens_;
-  std::vector<Bucket> buckets_;
+  std::shared_ptr<const text::Tokenizer> tokens_;
+  std::vector<text::Bucket> buckets_;
   std::shared_ptr<const Answers> answers_;
   std::int64_t batch_rows_;
 };
@@ -196,16 +197,18 @@ Summary summarise(const Written& result, bool with_bleu) {
 std::unique_ptr<Job> seq2seq_job(const Recipe& recipe, MirroredOptions options,
                                  const JobFiles& files) {
   const TextData data = text_data(recipe, files);
-  const Seq2SeqLossOptions loss{.label_smoothing = recipe.seq2seq.label_smoothing,
-                                .samples = recipe.seq2seq.samples};
+  const nn::Seq2SeqLossOptions loss{.label_smoothing = recipe.seq2seq.label_smoothing,
+                                    .samples = recipe.seq2seq.samples};
   const input::Prefetch ahead{.depth = recipe.data.prefetch, .workers = recipe.data.workers};
   input::Prefetch once = ahead;
   once.epochs = 1;
-  auto job = std::make_unique<StrategyJob<Mirrored<Seq2Seq>, SequenceBatch>>(
-      std::make_unique<Mirrored<Seq2Seq>>(std::move(options),
-                                          model_options(recipe, data.tokens->size())),
+  auto job = std::make_unique<StrategyJob<Mirrored<nn::Seq2Seq>, text::SequenceBatch>>(
+      std::make_unique<Mirrored<nn::Seq2Seq>>(std::move(options),
+                                              model_options(recipe, data.tokens->size())),
       input::prefetch(data.train, ahead),
-      [=](Seq2Seq& model, const SequenceBatch& shard) { return sequence_loss(model, shard, loss); },
+      [=](nn::Seq2Seq& model, const text::SequenceBatch& shard) {
+        return nn::sequence_loss(model, shard, loss);
+      },
       data.train.size());
   job->add_file(kTokensFile, data.tokens->bytes());
   const bool with_bleu = recipe.evaluate.metric == Metric::bleu;

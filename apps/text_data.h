@@ -2,8 +2,8 @@
 
 // The pairs of texts of a recipe of the family `seq2seq`, as batches of tokens.
 
-#include <lockstep/buckets.h>
-#include <lockstep/tokens.h>
+#include <lockstep/text/buckets.h>
+#include <lockstep/text/tokens.h>
 
 #include <memory>
 #include <string>
@@ -17,10 +17,10 @@ namespace lockstep::apps {
 inline constexpr const char* kTokensFile = "tokens.model";
 
 struct TextData {
-  std::shared_ptr<const Tokenizer> tokens;
-  BucketedPairs train;
-  BucketedPairs test;  ///< those of `train`, when nothing is held out
-  PairFile test_pairs;
+  std::shared_ptr<const text::Tokenizer> tokens;
+  text::BucketedPairs train;
+  text::BucketedPairs test;  ///< those of `train`, when nothing is held out
+  text::PairFile test_pairs;
   bool held_out = false;
 };
 

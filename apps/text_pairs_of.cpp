@@ -50,27 +50,28 @@ Files train_files(const Recipe& recipe) {
   return {gettext_folder(recipe.text.language), ""};
 }
 
-PairReport read(const Recipe& recipe, const Files& files, const PairSink& sink) {
-  const OnBadPair on_bad = recipe.text.refuse_bad ? OnBadPair::refuse : OnBadPair::skip;
+text::PairReport read(const Recipe& recipe, const Files& files, const text::PairSink& sink) {
+  const text::OnBadPair on_bad =
+      recipe.text.refuse_bad ? text::OnBadPair::refuse : text::OnBadPair::skip;
   switch (recipe.data.kind) {
     case DataKind::tsv:
-      return read_tsv_pairs(files.path, on_bad, sink);
+      return text::read_tsv_pairs(files.path, on_bad, sink);
     case DataKind::parallel:
-      return read_parallel_pairs(files.path, files.target_path, on_bad, sink);
+      return text::read_parallel_pairs(files.path, files.target_path, on_bad, sink);
     case DataKind::chatterbot:
-      return read_chatterbot_pairs(files.path, on_bad, sink);
+      return text::read_chatterbot_pairs(files.path, on_bad, sink);
     case DataKind::gettext:
-      return read_gettext_pairs(files.path, on_bad, sink);
+      return text::read_gettext_pairs(files.path, on_bad, sink);
     default:
       throw ConfigError("data.kind has no texts");
   }
 }
 
 /// Hands on what was not there before.
-PairSink each_once(bool unique, PairSink sink) {
+text::PairSink each_once(bool unique, text::PairSink sink) {
   if (!unique) return sink;
   const auto seen = std::make_shared<std::unordered_set<std::uint64_t>>();
-  return [seen, sink = std::move(sink)](TextPair pair) {
+  return [seen, sink = std::move(sink)](text::TextPair pair) {
     if (seen->insert(text_hash(pair.source + '\0' + pair.target)).second) sink(std::move(pair));
   };
 }
@@ -101,18 +102,19 @@ std::uint64_t text_hash(std::string_view text) {
   return hash ^ (hash >> 33U);
 }
 
-PairReport for_each_pair(const Recipe& recipe, const std::function<void(TextPair, Part)>& action) {
+text::PairReport for_each_pair(const Recipe& recipe,
+                               const std::function<void(text::TextPair, Part)>& action) {
   const bool own_test = !recipe.data.test_path.empty();
   const double limit = own_test ? 0 : std::ldexp(recipe.text.held_out, 64);
-  PairReport report =
-      read(recipe, train_files(recipe), each_once(recipe.text.unique, [&](TextPair pair) {
+  text::PairReport report =
+      read(recipe, train_files(recipe), each_once(recipe.text.unique, [&](text::TextPair pair) {
              const bool test = static_cast<double>(text_hash(pair.source)) < limit;
              action(std::move(pair), test ? Part::test : Part::train);
            }));
   if (own_test)
-    report += read(
-        recipe, {recipe.data.test_path, recipe.data.test_target_path},
-        each_once(recipe.text.unique, [&](TextPair pair) { action(std::move(pair), Part::test); }));
+    report += read(recipe, {recipe.data.test_path, recipe.data.test_target_path},
+                   each_once(recipe.text.unique,
+                             [&](text::TextPair pair) { action(std::move(pair), Part::test); }));
   return report;
 }
 

@@ -2,7 +2,7 @@
 
 // The pairs of texts that a recipe names: which files, which part, each once.
 
-#include <lockstep/text_pairs.h>
+#include <lockstep/text/pairs.h>
 
 #include <cstdint>
 #include <functional>
@@ -17,7 +17,8 @@ namespace lockstep::apps {
 enum class Part { train, test };
 
 /// Goes through all pairs of a recipe, in the order of its files.
-PairReport for_each_pair(const Recipe& recipe, const std::function<void(TextPair, Part)>& action);
+text::PairReport for_each_pair(const Recipe& recipe,
+                               const std::function<void(text::TextPair, Part)>& action);
 
 /// What the pairs depend on, besides the recipe: every file with its size and time.
 std::string files_of_pairs(const Recipe& recipe);

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMostTokens = 1000;  // of a source
 constexpr std::size_t kTexts = 320;        // that are written at a time: rows times beam
 
-void load(Seq2Seq& model, const State& state, bool averaged) {
+void load(nn::Seq2Seq& model, const State& state, bool averaged) {
   std::map<std::string, torch::Tensor> values;
   for (const NamedTensor& tensor : state.parameters) values[tensor.name] = tensor.value;
   if (averaged)
@@ -54,8 +54,8 @@ TextWriter::TextWriter(const WriterFlags& flags)
     throw ConfigError("'" + found.path + "' does not write texts: it has no " + kTokensFile +
                       ". `lockstep train chat` and `lockstep train translate` make such runs.");
   const Recipe recipe = parse_recipe(checkpoint.manifest.recipe, found.path + "'s recipe");
-  tokens_ = load_tokenizer(tokens->second, found.path + "/" + kTokensFile);
-  model_ = std::make_shared<Seq2Seq>(model_options(recipe, tokens_->size()));
+  tokens_ = text::load_tokenizer(tokens->second, found.path + "/" + kTokensFile);
+  model_ = std::make_shared<nn::Seq2Seq>(model_options(recipe, tokens_->size()));
   const bool with_averages = averaged(flags, found);
   load(*model_, checkpoint.state, with_averages);
   model_->eval();
@@ -65,19 +65,19 @@ TextWriter::TextWriter(const WriterFlags& flags)
   about_ = found.path + (with_averages ? ", averaged weights" : "");
 }
 
-std::vector<std::vector<Hypothesis>> TextWriter::write_batch(
+std::vector<std::vector<text::Hypothesis>> TextWriter::write_batch(
     const std::vector<std::vector<std::int32_t>>& sources, int best) {
-  const SequenceBatch batch = source_batch(sources);
-  const auto begin = [&] { return writer(*model_, batch.source, batch.lengths); };
+  const text::SequenceBatch batch = source_batch(sources);
+  const auto begin = [&] { return nn::token_model(*model_, batch.source, batch.lengths); };
   DecodeRecipe how = decode_;
   how.beam = std::max(how.beam, best);
   if (temperature_ <= 0) return search(*begin(), how, best);
-  std::vector<std::vector<Hypothesis>> drawn(sources.size());
+  std::vector<std::vector<text::Hypothesis>> drawn(sources.size());
   for (int i = 0; i < best; ++i) {
-    const auto found = sample(*begin(), {.temperature = temperature_,
-                                         .top_k = top_k_,
-                                         .max_length = how.max_length,
-                                         .seed = seed_++});
+    const auto found = text::sample(*begin(), {.temperature = temperature_,
+                                               .top_k = top_k_,
+                                               .max_length = how.max_length,
+                                               .seed = seed_++});
     for (std::size_t row = 0; row < found.size(); ++row) drawn[row].push_back(found[row]);
   }
   return drawn;
@@ -106,7 +106,7 @@ std::vector<std::vector<WrittenText>> TextWriter::write(const std::vector<std::s
     for (std::size_t i = begin; i < end; ++i) sources.push_back(tokens[order[i]]);
     const auto found = write_batch(sources, best);
     for (std::size_t i = begin; i < end; ++i)
-      for (const Hypothesis& hypothesis : found[i - begin])
+      for (const text::Hypothesis& hypothesis : found[i - begin])
         result[order[i]].push_back({tokens_->decode(hypothesis.tokens), hypothesis.score});
   }
   return result;

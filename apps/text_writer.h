@@ -2,8 +2,8 @@
 
 // A trained seq2seq model, to write texts with: what `chat` and `translate` do.
 
-#include <lockstep/seq2seq.h>
-#include <lockstep/tokens.h>
+#include <lockstep/nn/seq2seq.h>
+#include <lockstep/text/tokens.h>
 
 #include <memory>
 #include <optional>
@@ -45,11 +45,11 @@ class TextWriter {
   const std::string& about() const { return about_; }  ///< "runs/chat/..., averaged weights"
 
  private:
-  std::vector<std::vector<Hypothesis>> write_batch(
+  std::vector<std::vector<text::Hypothesis>> write_batch(
       const std::vector<std::vector<std::int32_t>>& sources, int best);
 
-  std::shared_ptr<Seq2Seq> model_;
-  std::shared_ptr<const Tokenizer> tokens_;
+  std::shared_ptr<nn::Seq2Seq> model_;
+  std::shared_ptr<const text::Tokenizer> tokens_;
   DecodeRecipe decode_;
   double temperature_;
   int top_k_;

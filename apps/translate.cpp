@@ -1,7 +1,7 @@
 // `lockstep translate`: lines in, lines out, in order.
 
 #include <lockstep/error.h>
-#include <lockstep/text_pairs.h>
+#include <lockstep/text/pairs.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -47,7 +47,7 @@ class Lines {
 /// As the training texts were. False: from one on they are left out, for that one is no UTF-8.
 bool tidy(std::vector<std::string>& texts) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    auto text = tidy_text(texts[i]);
+    auto text = text::tidy_text(texts[i]);
     if (!text) {
       texts.resize(i);
       return false;

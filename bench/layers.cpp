@@ -65,9 +65,10 @@ Dense::Dense(std::int64_t inputs, std::int64_t outputs, bool has_bias)
 
 StackedLstm::StackedLstm(std::int64_t inputs, std::int64_t size, std::int64_t layer_count) {
   for (std::int64_t layer = 0; layer < layer_count; ++layer) {
-    layers.push_back(register_module("layer" + std::to_string(layer),
-                                     std::make_shared<lockstep::Recurrent>(
-                                         lockstep::Cell::lstm, layer == 0 ? inputs : size, size)));
+    layers.push_back(
+        register_module("layer" + std::to_string(layer),
+                        std::make_shared<lockstep::nn::Recurrent>(
+                            lockstep::nn::Cell::lstm, layer == 0 ? inputs : size, size)));
   }
 }
 
@@ -76,7 +77,7 @@ StackedLstm::States StackedLstm::forward(const Tensor& x, const States& start) c
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     const Tensor& inputs = layer == 0 ? x : states.back().front();
     states.push_back(
-        layers[layer]->forward(inputs, start.empty() ? lockstep::CellState() : start[layer]));
+        layers[layer]->forward(inputs, start.empty() ? lockstep::nn::CellState() : start[layer]));
   }
   return states;
 }

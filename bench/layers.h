@@ -1,6 +1,6 @@
 #pragma once
 
-#include <lockstep/recurrent.h>
+#include <lockstep/nn/recurrent.h>
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -40,14 +40,14 @@ struct Dense : torch::nn::Module {
 
 /// LSTMs on top of each other, time first.
 struct StackedLstm : torch::nn::Module {
-  using States = std::vector<lockstep::CellState>;  // layer by layer
+  using States = std::vector<lockstep::nn::CellState>;  // layer by layer
 
   StackedLstm(std::int64_t inputs, std::int64_t size, std::int64_t layer_count);
   /// The states after every step; those before the first are zero without `start`.
   States forward(const Tensor& x, const States& start = {}) const;
   void fill(InitialWeights& initial);
 
-  std::vector<std::shared_ptr<lockstep::Recurrent>> layers;
+  std::vector<std::shared_ptr<lockstep::nn::Recurrent>> layers;
 };
 
 struct ConvShape {

@@ -3,8 +3,8 @@
 // in chunks of several sizes. Prints a line of JSON for each: our time over LibTorch's.
 
 #include <lockstep/error.h>
-#include <lockstep/projection.h>
-#include <lockstep/recurrent.h>
+#include <lockstep/nn/projection.h>
+#include <lockstep/nn/recurrent.h>
 #include <time.h>
 
 #include <CLI/CLI.hpp>
@@ -40,7 +40,7 @@ std::vector<double> best_seconds(const std::vector<Action>& actions, int rounds)
 }
 
 struct Layers {
-  Cell cell;
+  nn::Cell cell;
   std::int64_t hidden;
   std::int64_t rows;
 };
@@ -49,10 +49,11 @@ struct Layers {
 void time_layers(const Layers& shape, int rounds) {
   constexpr std::int64_t kSteps = 20, kInputs = 256;
   const Tensor inputs = torch::randn({kSteps, shape.rows, kInputs}).requires_grad_();
-  Recurrent below(shape.cell, kInputs, shape.hidden), above(shape.cell, shape.hidden, shape.hidden);
+  nn::Recurrent below(shape.cell, kInputs, shape.hidden),
+      above(shape.cell, shape.hidden, shape.hidden);
   torch::nn::LSTM lstm(torch::nn::LSTMOptions(kInputs, shape.hidden).num_layers(2));
   torch::nn::GRU gru(torch::nn::GRUOptions(kInputs, shape.hidden).num_layers(2));
-  const bool is_lstm = shape.cell == Cell::lstm;
+  const bool is_lstm = shape.cell == nn::Cell::lstm;
   const auto times =
       best_seconds({[&] { above.forward(below.forward(inputs)[0])[0].sum().backward(); },
                     [&] {
@@ -87,7 +88,8 @@ void time_projection(std::int64_t rows, std::int64_t size, std::int64_t vocabula
   for (std::int64_t parts = 1; rows / parts >= 32; parts *= 2) {
     chunks.push_back((rows + parts - 1) / parts);
     actions.emplace_back([&, chunk = chunks.back()] {
-      projection_cross_entropy(features, weight, bias, labels, {.chunk_rows = chunk}).backward();
+      nn::projection_cross_entropy(features, weight, bias, labels, {.chunk_rows = chunk})
+          .backward();
       forget();
     });
   }
@@ -114,7 +116,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     torch::manual_seed(1);
     torch::set_num_threads(1);
-    for (const Cell cell : {Cell::lstm, Cell::gru})
+    for (const nn::Cell cell : {nn::Cell::lstm, nn::Cell::gru})
       for (const auto& [hidden, rows] : {std::pair{512, 32}, {512, 16}, {512, 8}, {128, 32}})
         time_layers({cell, hidden, rows}, rounds);
     time_projection(640, 512, 20000, rounds);

@@ -1,10 +1,10 @@
 // Times a sequence-to-sequence model: tokens/s of training on N devices, and of writing texts with
 // greedy and beam search on one. Random tokens of one length, so that only the speed counts.
 
-#include <lockstep/buckets.h>
 #include <lockstep/error.h>
 #include <lockstep/mirrored.h>
-#include <lockstep/seq2seq.h>
+#include <lockstep/nn/seq2seq.h>
+#include <lockstep/text/buckets.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -41,9 +41,9 @@ double rate(double seconds, const Action& action) {
   return count / passed();
 }
 
-SequenceBatch random_batch(const Arguments& arguments) {
+text::SequenceBatch random_batch(const Arguments& arguments) {
   const auto tokens = [&](std::int64_t length) {
-    return torch::randint(kFirstOwnToken, arguments.vocabulary, {arguments.rows, length},
+    return torch::randint(text::kFirstOwnToken, arguments.vocabulary, {arguments.rows, length},
                           torch::kInt64);
   };
   return {.source = tokens(arguments.length),
@@ -52,30 +52,30 @@ SequenceBatch random_batch(const Arguments& arguments) {
 }
 
 /// Tokens that are learned a second: those of the targets.
-double training_rate(const Arguments& arguments, const Seq2SeqOptions& shape,
-                     const SequenceBatch& batch) {
-  Mirrored<Seq2Seq> towers({.method = {.shards = arguments.devices,
-                                       .optimizer = Adam{.lr = 1e-3},
-                                       .clip = {.global_norm = 5}},
-                            .where = {.devices = cpu_devices(arguments.devices)}},
-                           shape);
+double training_rate(const Arguments& arguments, const nn::Seq2SeqOptions& shape,
+                     const text::SequenceBatch& batch) {
+  Mirrored<nn::Seq2Seq> towers({.method = {.shards = arguments.devices,
+                                           .optimizer = Adam{.lr = 1e-3},
+                                           .clip = {.global_norm = 5}},
+                                .where = {.devices = cpu_devices(arguments.devices)}},
+                               shape);
   const auto tokens = static_cast<double>(arguments.rows * arguments.length);
   return tokens * rate(arguments.seconds, [&] {
-           towers.step(batch, [](Seq2Seq& model, const SequenceBatch& shard) {
-             return sequence_loss(model, shard);
+           towers.step(batch, [](nn::Seq2Seq& model, const text::SequenceBatch& shard) {
+             return nn::sequence_loss(model, shard);
            });
          });
 }
 
 /// Tokens that are written a second, on one thread.
-double writing_rate(const Arguments& arguments, Seq2Seq& model, const SequenceBatch& batch,
-                    int beam) {
+double writing_rate(const Arguments& arguments, nn::Seq2Seq& model,
+                    const text::SequenceBatch& batch, int beam) {
   double tokens = 0;
   int calls = 0;
   const double a_second = rate(arguments.seconds, [&] {
-    const auto writing = writer(model, batch.source, batch.lengths);
-    const auto found =
-        beam_search(*writing, {.width = beam, .max_length = arguments.length, .length_penalty = 0});
+    const auto writing = nn::token_model(model, batch.source, batch.lengths);
+    const auto found = text::beam_search(
+        *writing, {.width = beam, .max_length = arguments.length, .length_penalty = 0});
     for (const auto& best : found) tokens += static_cast<double>(best.front().tokens.size());
     ++calls;
   });
@@ -84,16 +84,16 @@ double writing_rate(const Arguments& arguments, Seq2Seq& model, const SequenceBa
 
 void run(const Arguments& arguments) {
   torch::manual_seed(1);
-  const Seq2SeqOptions shape{
+  const nn::Seq2SeqOptions shape{
       .vocabulary = arguments.vocabulary, .hidden = arguments.hidden, .layers = arguments.layers};
-  const SequenceBatch batch = random_batch(arguments);
+  const text::SequenceBatch batch = random_batch(arguments);
   nlohmann::ordered_json result = {
       {"devices", arguments.devices}, {"rows", arguments.rows},
       {"length", arguments.length},   {"vocabulary", arguments.vocabulary},
       {"hidden", arguments.hidden},   {"layers", arguments.layers}};
   result["trained_tokens_per_s"] = training_rate(arguments, shape, batch);
   torch::set_num_threads(1);
-  Seq2Seq model(shape);
+  nn::Seq2Seq model(shape);
   model.eval();
   result["greedy_tokens_per_s"] = writing_rate(arguments, model, batch, 1);
   result["beam_tokens_per_s"] = writing_rate(arguments, model, batch, arguments.beam);

@@ -1,6 +1,6 @@
 #include "workloads.h"
 
-#include <lockstep/projection.h>
+#include <lockstep/nn/projection.h>
 
 #include <array>
 #include <cstddef>
@@ -67,7 +67,7 @@ Tensor Chat::forward(const Tensor& source_words, const Tensor& target_words) con
   // Time first, as the recurrent layers have it.
   const StackedLstm::States encoded = encoder->forward(torch::embedding(source, source_words.t()));
   StackedLstm::States last;
-  for (const lockstep::CellState& states : encoded)
+  for (const lockstep::nn::CellState& states : encoded)
     last.push_back({states[0].select(0, kLength - 1), states[1].select(0, kLength - 1)});
   const Tensor output =
       decoder->forward(torch::embedding(target, target_words.t()), last).back().front();
@@ -81,7 +81,7 @@ Tensor Chat::forward(const Tensor& source_words, const Tensor& target_words) con
 
 lockstep::Loss Chat::loss(const Batch& batch) const {
   const auto& [source_words, target_words, labels] = batch;
-  const Tensor sum = lockstep::projection_cross_entropy(
+  const Tensor sum = lockstep::nn::projection_cross_entropy(
       forward(source_words, target_words), logits->kernel, logits->bias, labels.t().flatten());
   return {sum, static_cast<double>(labels.numel())};
 }

@@ -2,7 +2,7 @@
 
 // The model and the data that both examples share. Nothing in it knows how many devices there are.
 
-#include <lockstep/idx.h>
+#include <lockstep/vision/idx.h>
 #include <torch/torch.h>
 
 /// A small convnet for 28x28 images of 10 classes.
@@ -32,7 +32,8 @@ struct Net : torch::nn::Module {
 using Batch = torch::data::Example<>;
 
 /// Batch `step` of a data set that is gone through in one fixed order, again and again.
-inline Batch batch_of(const lockstep::LabelledImages& set, std::int64_t step, std::int64_t rows) {
+inline Batch batch_of(const lockstep::vision::LabelledImages& set, std::int64_t step,
+                      std::int64_t rows) {
   const std::int64_t begin = step * rows % (set.images.size(0) - rows + 1);
   return {set.images.narrow(0, begin, rows), set.labels.narrow(0, begin, rows)};
 }

@@ -6,8 +6,8 @@
 #include "net.h"
 
 int main() {
-  const auto train = lockstep::fashion_mnist(lockstep::Subset::train);
-  const auto test = lockstep::fashion_mnist(lockstep::Subset::test);
+  const auto train = lockstep::vision::fashion_mnist(lockstep::vision::Subset::train);
+  const auto test = lockstep::vision::fashion_mnist(lockstep::vision::Subset::test);
   Net net;
   torch::optim::Adam optimizer(net.parameters(), torch::optim::AdamOptions(1e-3));
   for (int step = 0; step < 300; ++step) {

@@ -2,9 +2,9 @@
 
 // How a batch is cut into shards: by rows, the first dimension of its tensors.
 //
-// `part(batch, i, n)` is shard i of n of a tensor, a torch::data::Example, and of pairs, tuples,
-// arrays and vectors of them. A vector of Examples is a list of rows (what a LibTorch loader gives
-// without Stack): there the list itself is cut. A batch type of your own offers either
+// `batch::part(batch, i, n)` is shard i of n of a tensor, a torch::data::Example, and of pairs,
+// tuples, arrays and vectors of them. A vector of Examples is a list of rows (what a LibTorch
+// loader gives without Stack): there the list itself is cut. A batch type of your own offers either
 //
 //   auto tensors() { return std::tie(first, second); }  // its tensors: each is cut by rows
 //
@@ -21,7 +21,7 @@
 
 namespace lockstep {
 
-/// The types that `part` can cut.
+/// The types that `batch::part` can cut.
 template <class Batch>
 concept Shardable = detail::kShardable<Batch>;
 
@@ -29,6 +29,8 @@ template <class Batch>
 concept OwnRows = requires(const Batch& batch) {
   { batch.rows() } -> std::convertible_to<std::int64_t>;
 };
+
+namespace batch {
 
 /// The first row of shard `i` when `rows` are cut into `n`; shard i ends where shard i + 1 begins.
 inline std::int64_t shard_begin(std::int64_t rows, int i, int n) { return rows * i / n; }
@@ -89,5 +91,7 @@ std::int64_t rows(const Batch& batch) {
     return found == detail::kUndefined ? 0 : found;
   }
 }
+
+}  // namespace batch
 
 }  // namespace lockstep

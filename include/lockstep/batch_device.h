@@ -1,7 +1,7 @@
 #pragma once
 
-// How a batch gets to a device: tensor by tensor, for every type that `part` can cut (batch.h). A
-// batch type of your own that does not offer tensors() offers
+// How a batch gets to a device: tensor by tensor, for every type that `batch::part` can cut
+// (batch.h). A batch type of your own that does not offer tensors() offers
 //
 //   Batch to(torch::Device device) const;  // optional: needed on devices other than the CPU
 
@@ -18,6 +18,15 @@ template <class Batch>
 concept OwnTo = requires(const Batch& batch, torch::Device device) {
   { batch.to(device) } -> std::convertible_to<Batch>;
 };
+
+namespace detail {
+
+/// Where LibTorch's memory begins, and what the CPU's kernels compute with depends on.
+inline constexpr std::uintptr_t kAlignment = 64;
+
+}  // namespace detail
+
+namespace batch {
 
 /// Calls action(torch::Tensor&) for each tensor of `batch`, in place; not for those inside a type
 /// of your own without tensors().
@@ -62,13 +71,6 @@ Batch pinned(Batch batch) {
   return batch;
 }
 
-namespace detail {
-
-/// Where LibTorch's memory begins, and what the CPU's kernels compute with depends on.
-inline constexpr std::uintptr_t kAlignment = 64;
-
-}  // namespace detail
-
 /// The batch with each tensor of the CPU at an address that is a multiple of 64 bytes; those that
 /// are not there are copied. See "Note: alignment" in docs/notes.md.
 template <class Batch>
@@ -80,5 +82,7 @@ Batch aligned(Batch batch) {
   });
   return batch;
 }
+
+}  // namespace batch
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::events {
 
 struct EventWriterOptions {
   std::chrono::duration<double> flush_every{5};            ///< a crash loses at most this much
@@ -90,4 +90,4 @@ class EventWriter {
   const std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::events

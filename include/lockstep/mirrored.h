@@ -138,7 +138,7 @@ class Mirrored : public MirroredBase {
         auto batch = std::make_shared<Batch>(*next);
         ++next;
         return [=, this, &metric](int tower) {
-          *result = metric(model_of(tower), aligned(to(*batch, device_of(tower))));
+          *result = metric(model_of(tower), batch::aligned(batch::to(*batch, device_of(tower))));
         };
       });
       Result total{};
@@ -181,7 +181,7 @@ class Mirrored : public MirroredBase {
         work = shards.work();
         work.forward = [this, &shards, &loss](int tower, int shard) {
           const Batch& own = *shards.loaded[static_cast<std::size_t>(shard)];
-          return detail::as_loss(loss(model_of(tower), own), rows(own));
+          return detail::as_loss(loss(model_of(tower), own), batch::rows(own));
         };
       }
     return work;

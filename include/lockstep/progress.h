@@ -13,7 +13,7 @@
 namespace lockstep {
 
 /// The steps since the last report.
-struct Window {
+struct StepWindow {
   std::int64_t steps = 0;
   std::int64_t told = 0;     ///< those of them that the report at the end of a training told of
   std::int64_t clipped = 0;  ///< steps whose gradient was clipped
@@ -21,15 +21,15 @@ struct Window {
   double weight = 0;
   double learning_rate = 0;  ///< of the last; NaN: an older checkpoint does not say
   double gradient_norm = 0;  ///< of the last; the same
-  bool operator==(const Window&) const = default;
+  bool operator==(const StepWindow&) const = default;
 };
 
 /// When something that is done now and then was last done.
-struct Mark {
+struct LastDone {
   std::int64_t step = 0;
   std::int64_t epoch = 0;
   double seconds = 0;
-  bool operator==(const Mark&) const = default;
+  bool operator==(const LastDone&) const = default;
 };
 
 struct TrainingProgress {
@@ -38,9 +38,9 @@ struct TrainingProgress {
   double seconds = 0;                    ///< spent in training, all sessions together
   Position input = {};                   ///< of the next batch
   ScheduleState schedule = {};
-  Window window = {};
-  Mark evaluated = {};
-  Mark saved = {};
+  StepWindow window = {};
+  LastDone evaluated = {};
+  LastDone saved = {};
   double best = std::numeric_limits<double>::quiet_NaN();  ///< of the goal's metric; NaN: none yet
   std::int64_t best_step = 0;
   std::int64_t stale = 0;  ///< evaluations since the best

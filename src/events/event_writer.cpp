@@ -12,7 +12,7 @@
 #include "events/event_queue.h"
 #include "events/png.h"
 
-namespace lockstep {
+namespace lockstep::events {
 namespace {
 
 constexpr std::size_t kOverhead = 256;  // of an event in the queue, besides its content
@@ -157,4 +157,4 @@ std::int64_t EventWriter::dropped() const { return impl_->queue.dropped(); }
 std::string EventWriter::error() const { return impl_->queue.error(); }
 const std::string& EventWriter::path() const { return impl_->path; }
 
-}  // namespace lockstep
+}  // namespace lockstep::events

@@ -30,7 +30,7 @@ void require_same(const std::vector<std::int64_t>& rows) {
 }
 
 Loss as_loss(const torch::Tensor& mean, std::int64_t rows) {
-  if (rows == kUnknownRows)
+  if (rows == batch::kUnknownRows)
     throw ConfigError(
         "the loss is a mean, but the batch type does not tell its rows; give it "
         "rows(), or return Loss{sum, weight}.");

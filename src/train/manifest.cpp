@@ -17,12 +17,12 @@ constexpr std::int64_t kVersion = 1;
 /// JSON has no NaN: null stands for it.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-Json to_json(const Mark& mark) {
+Json to_json(const LastDone& mark) {
   return {{"step", mark.step}, {"epoch", mark.epoch}, {"seconds", mark.seconds}};
 }
 
 Json to_json(const TrainingProgress& progress) {
-  const Window& window = progress.window;
+  const StepWindow& window = progress.window;
   Json recent = Json::array();
   for (const double loss : progress.schedule.recent) recent.push_back(number(loss));
   return {{"step", progress.step},
@@ -112,7 +112,7 @@ class Reader {
   const std::string name_;
 };
 
-Mark read_mark(const Reader& reader) {
+LastDone read_mark(const Reader& reader) {
   return {reader.integer("step"), reader.integer("epoch"), reader.real("seconds")};
 }
 

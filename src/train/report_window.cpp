@@ -15,7 +15,7 @@ void add_rows(std::optional<std::int64_t>& sum, const std::optional<std::int64_t
 
 }  // namespace
 
-void ReportWindow::add(const StepReport& step, double learning_rate, Window& kept) {
+void ReportWindow::add(const StepReport& step, double learning_rate, StepWindow& kept) {
   ++kept.steps;
   kept.clipped += step.clipped ? 1 : 0;
   if (step.applied) {
@@ -43,7 +43,7 @@ void ReportWindow::add(const TowerReport& tower, bool applied) {
   found->weight += tower.weight;
 }
 
-TrainingReport ReportWindow::report(const Window& kept) const {
+TrainingReport ReportWindow::report(const StepWindow& kept) const {
   const auto steps = static_cast<double>(std::max<std::int64_t>(steps_, 1));
   TrainingReport report{.steps = kept.steps,
                         .loss = kept.loss_sum / kept.weight,

@@ -6,13 +6,13 @@
 
 namespace lockstep::train {
 
-/// Adds up steps. What a checkpoint keeps of them is in a Window; the rest is this session's.
+/// Adds up steps. What a checkpoint keeps of them is in a StepWindow; the rest is this session's.
 class ReportWindow {
  public:
-  void add(const StepReport& step, double learning_rate, Window& kept);
+  void add(const StepReport& step, double learning_rate, StepWindow& kept);
 
   /// Everything but progress and estimates.
-  TrainingReport report(const Window& kept) const;
+  TrainingReport report(const StepWindow& kept) const;
 
   void clear() { *this = {}; }
 

@@ -24,7 +24,7 @@ class TensorBoard::Impl {
   explicit Impl(TensorBoardOptions options) : options_(std::move(options)) {}
 
   void start(const TrainingStart& start) {
-    EventWriterOptions how;
+    events::EventWriterOptions how;
     if (start.progress.step > 0) how.resumed_at = start.progress.step + 1;
     writer_.emplace(options_.folder, how);
     model_ = start.model;
@@ -106,7 +106,7 @@ class TensorBoard::Impl {
  private:
   TensorBoardOptions options_;
   std::function<const torch::nn::Module&()> model_;
-  std::optional<EventWriter> writer_;
+  std::optional<events::EventWriter> writer_;
 };
 
 TensorBoard::TensorBoard(TensorBoardOptions options)

@@ -277,7 +277,7 @@ void Trainer::Impl::save_what_is_there() {
 
 TrainingEnd Trainer::Impl::end(Ending ending) {
   // The window stays: a training that goes on from here reports as if it had not stopped.
-  Window& window = progress_.window;
+  StepWindow& window = progress_.window;
   if (window.told < window.steps && ending != Ending::stopped) {
     window.told = window.steps;
     if (saved_step_ == progress_.step) saved_step_ = -1;  // that checkpoint does not know of it

@@ -36,8 +36,8 @@ class Trainer::Impl {
   // When and how long, in trainer_plan.cpp.
   Seconds now() const { return options_.clock(); }
   void count_time();
-  Mark mark() const;
-  bool due(const Every& every, const Mark& last) const;
+  LastDone mark() const;
+  bool due(const Every& every, const LastDone& last) const;
   std::string goal_key() const;
   Goal full_goal() const;
   Method method() const;  ///< with the learning rate that the schedule begins with

@@ -40,11 +40,11 @@ void Trainer::Impl::count_time() {
   clock_ = time;
 }
 
-Mark Trainer::Impl::mark() const {
+LastDone Trainer::Impl::mark() const {
   return {.step = progress_.step, .epoch = progress_.epoch(), .seconds = progress_.seconds};
 }
 
-bool Trainer::Impl::due(const Every& every, const Mark& last) const {
+bool Trainer::Impl::due(const Every& every, const LastDone& last) const {
   return crossed(every.steps, last.step, progress_.step) ||
          crossed(every.epochs, last.epoch, progress_.epoch()) ||
          (every.seconds > Seconds(0) && progress_.seconds - last.seconds >= every.seconds.count());

@@ -21,6 +21,7 @@ namespace {
 
 using namespace lockstep;
 using namespace lockstep::events;
+using namespace lockstep::events;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 

@@ -12,6 +12,7 @@
 namespace {
 
 using namespace lockstep;
+using namespace lockstep::events;
 using Json = nlohmann::json;
 
 Json write_scalars(EventWriter& writer) {

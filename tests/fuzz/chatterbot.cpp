@@ -5,10 +5,10 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const TemporaryFile file(data, size);
-  for (const auto on_bad : {lockstep::OnBadPair::skip, lockstep::OnBadPair::refuse})
-    check_pairs(file.path(), [&](const lockstep::PairSink& sink) {
+  for (const auto on_bad : {lockstep::text::OnBadPair::skip, lockstep::text::OnBadPair::refuse})
+    check_pairs(file.path(), [&](const lockstep::text::PairSink& sink) {
       try {
-        return lockstep::read_chatterbot_pairs(file.path(), on_bad, sink);
+        return lockstep::text::read_chatterbot_pairs(file.path(), on_bad, sink);
       } catch (const lockstep::CorruptFile& error) {
         if (error.offset > size) std::abort();
         throw;

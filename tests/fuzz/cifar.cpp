@@ -5,23 +5,23 @@
 
 #include <cstdlib>
 
-#include "datasets/cifar_reader.h"
 #include "temporary_file.h"
+#include "vision/cifar_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  namespace datasets = lockstep::datasets;
+  namespace vision = lockstep::vision;
   if (size == 0) return 0;
   const TemporaryFile file(data + 1, size - 1);
   const std::size_t rows = data[0];
-  datasets::CifarRows content;
+  vision::CifarRows content;
   try {
-    datasets::append_cifar_file(file.path(), data[0], content);
+    vision::append_cifar_file(file.path(), data[0], content);
     if (content.labels.size() != rows || size - 1 != rows * 3073) std::abort();
     for (const std::uint8_t label : content.labels)
-      if (label >= datasets::kCifarClasses) std::abort();
+      if (label >= vision::kCifarClasses) std::abort();
   } catch (const lockstep::CorruptFile& error) {
     if (error.offset > size - 1 || !content.labels.empty()) std::abort();
   }
-  if (content.pixels.size() != content.labels.size() * datasets::kCifarPixels) std::abort();
+  if (content.pixels.size() != content.labels.size() * vision::kCifarPixels) std::abort();
   return 0;
 }

@@ -5,8 +5,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const TemporaryFile file(data, size);
-  check_pairs(file.path(), [&](const lockstep::PairSink& sink) {
-    return lockstep::read_gettext_pairs(file.path(), lockstep::OnBadPair::skip, sink);
+  check_pairs(file.path(), [&](const lockstep::text::PairSink& sink) {
+    return lockstep::text::read_gettext_pairs(file.path(), lockstep::text::OnBadPair::skip, sink);
   });
   return 0;
 }

@@ -4,13 +4,13 @@
 
 #include <cstdlib>
 
-#include "datasets/idx_reader.h"
 #include "temporary_file.h"
+#include "vision/idx_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const TemporaryFile file(data, size);
   try {
-    const auto content = lockstep::datasets::read_idx_content(file.path());
+    const auto content = lockstep::vision::read_idx_content(file.path());
     std::size_t total = 1;
     for (const std::int64_t each : content.sizes) total *= static_cast<std::size_t>(each);
     if (content.sizes.empty() || content.sizes.size() > 4 || content.bytes.size() != total)

@@ -2,7 +2,7 @@
 // size that its header says, or CorruptFile.
 
 #include <lockstep/error.h>
-#include <lockstep/image_file.h>
+#include <lockstep/vision/image_file.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,10 +12,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int short_side = data[0];
   const std::span<const std::uint8_t> bytes(data + 1, size - 1);
   try {
-    const lockstep::ImageSize stored = lockstep::image_size("file", bytes);
+    const lockstep::vision::ImageSize stored = lockstep::vision::image_size("file", bytes);
     // Large images take long and find nothing more.
     if (std::int64_t{stored.width} * stored.height > 1 << 20) return 0;
-    const lockstep::Image image = lockstep::decode_image("file", bytes, short_side);
+    const lockstep::Image image = lockstep::vision::decode_image("file", bytes, short_side);
     const auto pixels =
         static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.height);
     const int shortest = std::min(stored.width, stored.height);

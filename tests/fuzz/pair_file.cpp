@@ -1,7 +1,7 @@
 // Any bytes as a pair file: pairs that lie inside of it and can be read, or CorruptFile.
 
 #include <lockstep/error.h>
-#include <lockstep/pair_file.h>
+#include <lockstep/text/pair_file.h>
 
 #include <cstdlib>
 
@@ -10,7 +10,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const TemporaryFile file(data, size);
   try {
-    const lockstep::PairFile pairs(file.path());
+    const lockstep::text::PairFile pairs(file.path());
     std::size_t bytes = pairs.key().size();
     std::uint32_t sum = 0;
     for (std::int64_t i = 0; i < pairs.size(); ++i) {

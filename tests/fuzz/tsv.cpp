@@ -7,7 +7,7 @@
 
 namespace {
 
-void check_lines(const std::optional<lockstep::PairReport>& report, std::int64_t lines) {
+void check_lines(const std::optional<lockstep::text::PairReport>& report, std::int64_t lines) {
   if (!report) return;  // a line of more than 1 MiB
   std::int64_t seen = report->pairs;
   for (const std::int64_t bad : report->bad) seen += bad;
@@ -20,12 +20,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const TemporaryFile file(data, size);
   const bool unended = size > 0 && data[size - 1] != '\n';
   const std::int64_t lines = std::count(data, data + size, '\n') + (unended ? 1 : 0);
-  constexpr auto kSkip = lockstep::OnBadPair::skip;
+  constexpr auto kSkip = lockstep::text::OnBadPair::skip;
   const auto tsv = [&](const auto& sink) {
-    return lockstep::read_tsv_pairs(file.path(), kSkip, sink);
+    return lockstep::text::read_tsv_pairs(file.path(), kSkip, sink);
   };
   const auto parallel = [&](const auto& sink) {
-    return lockstep::read_parallel_pairs(file.path(), file.path(), kSkip, sink);
+    return lockstep::text::read_parallel_pairs(file.path(), file.path(), kSkip, sink);
   };
   check_lines(check_pairs(file.path(), tsv), lines);
   check_lines(check_pairs(file.path(), parallel), lines);

@@ -3,7 +3,7 @@
 
 Usage: script_trains.py TRAIN DEPS
 
-Exports a model with torch.jit.save, lets TRAIN (tests/models/train_script.cpp) train it, and
+Exports a model with torch.jit.save, lets TRAIN (tests/nn/train_script.cpp) train it, and
 compares the names, the mode and the logits of what TRAIN saved. Exits 77 (skipped) where PyTorch or
 safetensors are not installed in DEPS.
 """

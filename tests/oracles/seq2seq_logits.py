@@ -3,7 +3,7 @@
 
 Usage: seq2seq_logits.py FOLDER
 
-FOLDER is what tests/models/write_seq2seq.cpp writes. Exits 1 with the largest difference when it is
+FOLDER is what tests/nn/write_seq2seq.cpp writes. Exits 1 with the largest difference when it is
 above 1e-4, and 77 (skipped) where PyTorch or safetensors are not installed.
 """
 

@@ -148,7 +148,7 @@ struct Bench {
     work.forward = [&](int t, int shard) {
       const models::Batch& own = *shards.loaded[static_cast<std::size_t>(shard)];
       return lockstep::detail::as_loss(
-          models::CrossEntropy{}(*models[static_cast<std::size_t>(t)], own), rows(own));
+          models::CrossEntropy{}(*models[static_cast<std::size_t>(t)], own), batch::rows(own));
     };
     engine.step(work);
   }

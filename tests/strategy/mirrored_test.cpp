@@ -106,7 +106,7 @@ TEST(Mirrored, TheGradientNormIsThatOfTheAverageBeforeClipping) {
 TEST(Mirrored, ClippingPerShardClipsEachShardsMeanGradient) {
   // Two shards, one clipped: the average is (clipped + other) / 2.
   const models::Batch batch = models::vectors(0);
-  const auto shards = split(batch, 2);
+  const auto shards = batch::split(batch, 2);
   const auto gradient_of = [](const models::Batch& part, Clip clip) {
     MirroredOptions how = options(1, 1);
     how.method.clip = clip;

@@ -26,7 +26,7 @@ struct Several : torch::nn::Module {
   torch::Tensor scale;
 };
 
-models::Batch batch(int step) { return models::vectors(step); }
+models::Batch batch_at(int step) { return models::vectors(step); }
 
 MirroredOptions how(OnDeviceFailure reaction, int devices = kDevices) {
   MirroredOptions result = options(sim_devices(devices));
@@ -37,13 +37,14 @@ MirroredOptions how(OnDeviceFailure reaction, int devices = kDevices) {
 
 State reference() {
   sim::configure({.devices = kDevices});
-  return train<Several>(how(OnDeviceFailure::stop), batch, kSteps).state;
+  return train<Several>(how(OnDeviceFailure::stop), batch_at, kSteps).state;
 }
 
 sim::Usage usage_in_step(OnDeviceFailure reaction, int device) {
   sim::configure({.devices = kDevices});
   Mirrored<Several> towers(how(reaction));
-  for (int step = 0; step <= kFaultyStep; ++step) towers.step(batch(step), models::CrossEntropy{});
+  for (int step = 0; step <= kFaultyStep; ++step)
+    towers.step(batch_at(step), models::CrossEntropy{});
   return sim::usage(device);
 }
 
@@ -60,7 +61,7 @@ TEST(SimRescue, ADeviceLostAtAnyOperatorIsReplayedWithSeveralTypesToo) {
       try {
         std::size_t left = 0;
         for (int step = 0; step < kSteps; ++step)
-          left = towers.step(batch(step), models::CrossEntropy{}).towers.size();
+          left = towers.step(batch_at(step), models::CrossEntropy{}).towers.size();
         EXPECT_EQ(left, 2U) << "operator " << at;
         EXPECT_EQ(first_difference(expected, towers.state()), "") << "operator " << at;
         ++replayed;
@@ -84,7 +85,7 @@ TEST(SimRescue, TwoDevicesLostInOneStepAreReplayedByTheOthers) {
     Mirrored<Several> towers(how(OnDeviceFailure::replay, kMore));
     std::size_t left = 0;
     for (int step = 0; step < kSteps; ++step)
-      left = towers.step(batch(step), models::CrossEntropy{}).towers.size();
+      left = towers.step(batch_at(step), models::CrossEntropy{}).towers.size();
     EXPECT_EQ(left, 2U);
     EXPECT_EQ(first_difference(expected, towers.state()), "") << "operator " << second;
   }
@@ -95,8 +96,8 @@ TEST(SimRescue, AllDevicesLostIsNamed) {
       {.devices = 2,
        .faults = {{.device = 0, .step = 1, .at = 20}, {.device = 1, .step = 1, .at = 20}}});
   Mirrored<Several> towers(how(OnDeviceFailure::replay, 2));
-  towers.step(batch(0), models::CrossEntropy{});
-  EXPECT_THROW(towers.step(batch(1), models::CrossEntropy{}), TowerError);
+  towers.step(batch_at(0), models::CrossEntropy{});
+  EXPECT_THROW(towers.step(batch_at(1), models::CrossEntropy{}), TowerError);
   try {
     towers.state();
     ADD_FAILURE() << "no error";
@@ -121,10 +122,10 @@ TEST(SimRescue, OutOfMemoryAtAnyAllocationOfAnyDeviceAppliesNothing) {
                                   .at = at}}});
       Mirrored<Several> towers(how(OnDeviceFailure::stop));
       for (int step = 0; step < kFaultyStep; ++step)
-        towers.step(batch(step), models::CrossEntropy{});
+        towers.step(batch_at(step), models::CrossEntropy{});
       const State before = towers.state();
       try {
-        towers.step(batch(kFaultyStep), models::CrossEntropy{});
+        towers.step(batch_at(kFaultyStep), models::CrossEntropy{});
         ADD_FAILURE() << "no error at allocation " << at;
       } catch (const TowerError& error) {
         EXPECT_NE(error.stage, "update") << "allocation " << at << ": " << error.what();
@@ -145,14 +146,14 @@ TEST(SimRescue, NoOptimizerAllocatesInTheUpdate) {
       MirroredOptions own = how(OnDeviceFailure::stop, 2);
       own.method.optimizer = optimizer;
       Mirrored<Several> towers(own);
-      for (int step = 0; step < 2; ++step) towers.step(batch(step), models::CrossEntropy{});
+      for (int step = 0; step < 2; ++step) towers.step(batch_at(step), models::CrossEntropy{});
       // The last allocation of a step is before the update.
       sim::inject({.kind = sim::Fault::Kind::out_of_memory,
                    .device = device,
                    .step = 2,
                    .at = sim::usage(device).allocations - 1});
       try {
-        towers.step(batch(2), models::CrossEntropy{});
+        towers.step(batch_at(2), models::CrossEntropy{});
         ADD_FAILURE() << "no error";
       } catch (const TowerError& error) {
         EXPECT_NE(error.stage, "update") << "optimizer " << optimizer.index();
@@ -166,7 +167,7 @@ TEST(SimRescue, StateAfterALossNamesTheDeviceOrDoesWithoutIt) {
   for (const OnDeviceFailure reaction : {OnDeviceFailure::stop, OnDeviceFailure::replay}) {
     sim::configure({.devices = kDevices});
     Mirrored<Several> towers(how(reaction));
-    for (int step = 0; step < kSteps; ++step) towers.step(batch(step), models::CrossEntropy{});
+    for (int step = 0; step < kSteps; ++step) towers.step(batch_at(step), models::CrossEntropy{});
     const std::int64_t next = sim::usage(1).operators;
     sim::inject({.device = 1, .step = kSteps - 1, .at = next});
     if (reaction == OnDeviceFailure::replay) {
@@ -189,7 +190,7 @@ TEST(SimRescue, OutOfMemoryWhileAveragesAreSwappedInLosesNothing) {
   for (int device = 0; device < kDevices; ++device) {
     sim::configure({.devices = kDevices});
     Mirrored<Several> towers(how(OnDeviceFailure::stop));
-    for (int step = 0; step < 2; ++step) towers.step(batch(step), models::CrossEntropy{});
+    for (int step = 0; step < 2; ++step) towers.step(batch_at(step), models::CrossEntropy{});
     const State before = towers.state();
     sim::inject({.kind = sim::Fault::Kind::out_of_memory,
                  .device = device,
@@ -205,7 +206,7 @@ TEST(SimRescue, OutOfMemoryWhileAveragesAreSwappedInLosesNothing) {
     }
     EXPECT_FALSE(evaluated);
     EXPECT_EQ(first_difference(before, towers.state()), "");
-    for (int step = 2; step < kSteps; ++step) towers.step(batch(step), models::CrossEntropy{});
+    for (int step = 2; step < kSteps; ++step) towers.step(batch_at(step), models::CrossEntropy{});
     EXPECT_EQ(first_difference(expected, towers.state()), "");
   }
 }
@@ -213,13 +214,13 @@ TEST(SimRescue, OutOfMemoryWhileAveragesAreSwappedInLosesNothing) {
 TEST(SimRescue, WhatWasWrittenToALostModelIsNotLeftOutInSilence) {
   sim::configure({.devices = kDevices});
   Mirrored<Several> towers(how(OnDeviceFailure::replay));
-  towers.step(batch(0), models::CrossEntropy{});
+  towers.step(batch_at(0), models::CrossEntropy{});
   {
     const torch::NoGradGuard no_grad;
     towers.model().first->weight.zero_();
   }
   sim::inject({.device = 0, .step = 0, .at = sim::usage(0).operators});
-  EXPECT_THROW(towers.step(batch(1), models::CrossEntropy{}), TowerError);
+  EXPECT_THROW(towers.step(batch_at(1), models::CrossEntropy{}), TowerError);
 }
 
 TEST(SimRescue, OutOfMemoryWhenShardsAreToMoveLeavesThemWhereTheyAre) {
@@ -235,7 +236,7 @@ TEST(SimRescue, OutOfMemoryWhenShardsAreToMoveLeavesThemWhereTheyAre) {
   std::int64_t allocations = 0;
   {
     Mirrored<Several> towers(how(OnDeviceFailure::stop));
-    towers.step(batch(0), models::CrossEntropy{});
+    towers.step(batch_at(0), models::CrossEntropy{});
     allocations = sim::usage(0).allocations;
   }
   for (const std::int64_t more : {0, 1, 2}) {
@@ -247,7 +248,7 @@ TEST(SimRescue, OutOfMemoryWhenShardsAreToMoveLeavesThemWhereTheyAre) {
                  .at = allocations + more});
     StepReport report;
     for (int step = 0; step < kSteps; ++step) {
-      report = towers.step(batch(step), models::CrossEntropy{});
+      report = towers.step(batch_at(step), models::CrossEntropy{});
       if (step == 1) {
         bool told = false;
         for (const std::string& note : report.notes)

@@ -18,7 +18,7 @@ struct Deep : torch::nn::Module {
   std::vector<torch::nn::Linear> layers;
 };
 
-models::Batch batch(int step, int rows = 32) {
+models::Batch batch_at(int step, int rows = 32) {
   auto random = models::generator(step);
   return {torch::randn({rows, 128}, random), torch::randint(128, {rows}, random, torch::kInt64)};
 }
@@ -46,8 +46,9 @@ Seconds time_of_step(const Exchanging& how, int devices) {
   options.method.shards = devices;
   options.where.exchange = how;
   Mirrored<Deep> towers(options);
-  towers.step(batch(0, 128), models::CrossEntropy{});
-  return time_of_steps(3, [&](int i) { towers.step(batch(i + 1, 128), models::CrossEntropy{}); });
+  towers.step(batch_at(0, 128), models::CrossEntropy{});
+  return time_of_steps(3,
+                       [&](int i) { towers.step(batch_at(i + 1, 128), models::CrossEntropy{}); });
 }
 
 TEST(SimTime, GradientsAreReducedWhileBackwardStillRuns) {
@@ -70,9 +71,9 @@ TEST(SimTime, TheTimelineShowsCopiesBesideBackward) {
     MirroredOptions how = on_sim::options(sim_devices(2));
     how.where.exchange.bucket_bytes = bucket_bytes;
     Mirrored<Deep> towers(how);
-    towers.step(batch(0), models::CrossEntropy{});  // sums the bytes of the weights as well
+    towers.step(batch_at(0), models::CrossEntropy{});  // sums the bytes of the weights as well
     const auto before = static_cast<std::ptrdiff_t>(sim::timeline().size());
-    towers.step(batch(1), models::CrossEntropy{});
+    towers.step(batch_at(1), models::CrossEntropy{});
     auto spans = sim::timeline();
     spans.erase(spans.begin(), spans.begin() + before);
     Seconds beside{};
@@ -103,16 +104,16 @@ TEST(SimTime, AStagedBatchIsCopiedWhileThePreviousStepComputes) {
     MirroredOptions how = on_sim::options(sim_devices(2));
     how.method.shards = 2;
     Mirrored<Deep> towers(how);
-    auto next = towers.stage(batch(0, 4096));
+    auto next = towers.stage(batch_at(0, 4096));
     Trained result;
     const Seconds time = time_of_steps(4, [&](int i) {
       StepReport report;
       if (ahead) {
         auto staged = std::move(next);
-        next = towers.stage(batch(i + 1, 4096));
+        next = towers.stage(batch_at(i + 1, 4096));
         report = towers.step(std::move(staged), models::CrossEntropy{});
       } else {
-        report = towers.step(batch(i, 4096), models::CrossEntropy{});
+        report = towers.step(batch_at(i, 4096), models::CrossEntropy{});
       }
       result.losses.push_back(report.loss);
     });
@@ -132,8 +133,8 @@ TEST(SimTime, AnUnusedParameterHangsNothing) {
   MirroredOptions how = on_sim::options(sim_devices(3));
   how.where.exchange.bucket_bytes = 64 << 10;
   Mirrored<Half> towers(how);
-  EXPECT_TRUE(towers.step(batch(0), models::CrossEntropy{}).applied);
-  EXPECT_TRUE(towers.step(batch(1), models::CrossEntropy{}).applied);
+  EXPECT_TRUE(towers.step(batch_at(0), models::CrossEntropy{}).applied);
+  EXPECT_TRUE(towers.step(batch_at(1), models::CrossEntropy{}).applied);
 }
 
 struct Balanced {
@@ -148,11 +149,11 @@ Balanced run_balanced(const sim::Options& options, Balance balance) {
   MirroredOptions how = on_sim::options(sim_devices(4));
   how.where.balance = balance;
   Mirrored<Deep> towers(how);
-  for (int step = 0; step < 6; ++step) towers.step(batch(step), models::CrossEntropy{});
+  for (int step = 0; step < 6; ++step) towers.step(batch_at(step), models::CrossEntropy{});
   Balanced result;
   StepReport report;
-  result.step =
-      time_of_steps(4, [&](int i) { report = towers.step(batch(i + 6), models::CrossEntropy{}); });
+  result.step = time_of_steps(
+      4, [&](int i) { report = towers.step(batch_at(i + 6), models::CrossEntropy{}); });
   for (const TowerReport& tower : report.towers) result.shards.push_back(tower.shards);
   const TowerReport& first = report.towers.front();
   result.shard = (first.forward + first.backward) / first.shards;
@@ -180,7 +181,7 @@ TEST(SimTime, ASlowDeviceGetsFewerShardsAndTheWeightsAreTheSame) {
 TEST(SimTime, TheReportHasTheDevicesTimesAndMemory) {
   sim::configure(machine(2));
   Mirrored<Deep> towers(on_sim::options(sim_devices(2)));
-  const StepReport report = towers.step(batch(0), models::CrossEntropy{});
+  const StepReport report = towers.step(batch_at(0), models::CrossEntropy{});
   for (const TowerReport& tower : report.towers) {
     EXPECT_GT(tower.forward.count(), 0);
     EXPECT_GT(tower.backward, tower.forward);
@@ -194,7 +195,7 @@ TEST(SimTime, ATraceOfEveryStepHasItsStages) {
   MirroredOptions how = on_sim::options(sim_devices(2));
   how.where.trace = std::make_shared<Trace>();
   Mirrored<Deep> towers(how);
-  towers.step(batch(0), models::CrossEntropy{});
+  towers.step(batch_at(0), models::CrossEntropy{});
   const std::string json = how.where.trace->json();
   for (const char* word : {"sim:0", "sim:1", "forward", "backward", "reduce", "update"})
     EXPECT_NE(json.find(word), std::string::npos) << word;

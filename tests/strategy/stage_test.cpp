@@ -12,7 +12,7 @@ struct Stubborn {
   bool cuts = true;
   Stubborn shard(int i, int n) const {
     if (!cuts) throw ConfigError("cannot be cut");
-    return {part(data, i, n), part(target, i, n)};
+    return {batch::part(data, i, n), batch::part(target, i, n)};
   }
   std::int64_t rows() const { return data.size(0); }
 };

@@ -71,7 +71,7 @@ TEST(Manifest, OneFromBeforeTheLastStepsFiguresWereKeptIsRead) {
   Json json = Json::parse(to_json(sample()));
   for (const char* key : {"told", "learning_rate", "gradient_norm"})
     ASSERT_EQ(json["progress"]["window"].erase(key), 1U) << key;
-  const Window window = parse_manifest("m", json.dump()).progress.window;
+  const StepWindow window = parse_manifest("m", json.dump()).progress.window;
   EXPECT_EQ(window.steps, 3);
   EXPECT_EQ(window.told, 3) << "the end of a training is not reported a second time";
   EXPECT_TRUE(std::isnan(window.learning_rate) && std::isnan(window.gradient_norm));

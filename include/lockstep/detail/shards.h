@@ -37,17 +37,18 @@ struct Shards {
     return {.load =
                 [this](int shard, const torch::Device& device) {
                   auto& own = loaded[static_cast<std::size_t>(shard)];
-                  Batch rows_of_it = part(*batch, shard, static_cast<int>(loaded.size()));
-                  own.emplace(device.is_cpu() ? aligned(std::move(rows_of_it))
-                                              : to(pinned(std::move(rows_of_it)), device));
-                  return rows(*own);
+                  Batch rows_of_it = batch::part(*batch, shard, static_cast<int>(loaded.size()));
+                  own.emplace(device.is_cpu()
+                                  ? batch::aligned(std::move(rows_of_it))
+                                  : batch::to(batch::pinned(std::move(rows_of_it)), device));
+                  return batch::rows(*own);
                 },
             .record =
                 [this](int shard, const c10::Stream& stream) {
-                  for_each_tensor(*loaded[static_cast<std::size_t>(shard)],
-                                  [&](torch::Tensor& tensor) {
-                                    if (tensor.defined()) tensor.record_stream(stream);
-                                  });
+                  batch::for_each_tensor(*loaded[static_cast<std::size_t>(shard)],
+                                         [&](torch::Tensor& tensor) {
+                                           if (tensor.defined()) tensor.record_stream(stream);
+                                         });
                 },
             .forward = nullptr,
             .staging = staging};

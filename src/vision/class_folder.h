@@ -1,0 +1,19 @@
+#pragma once
+
+// What is in a folder of images by class, without torch.
+
+#include <string>
+#include <vector>
+
+namespace lockstep::vision {
+
+struct ClassFolder {
+  std::string name;
+  std::vector<std::string> files;  ///< paths, sorted
+};
+
+/// The classes of a folder, sorted. Throws ConfigError when there are none or one is empty, IoError
+/// when a folder cannot be read.
+std::vector<ClassFolder> list_classes(const std::string& folder);
+
+}  // namespace lockstep::vision
