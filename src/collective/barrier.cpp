@@ -1,6 +1,6 @@
 #include "collective/barrier.h"
 
-#include "collective/collective.h"
+#include "collective/meeting.h"
 
 namespace lockstep::collective {
 

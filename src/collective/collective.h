@@ -8,21 +8,14 @@
 // of `reduce` there is one of another function. Every function throws Aborted once `abort` was
 // called.
 
-#include <lockstep/report.h>
-#include <torch/torch.h>
-
+#include <memory>
 #include <span>
-#include <stdexcept>
 #include <vector>
 
 #include "arena/arena.h"
+#include "collective/meeting.h"
 
 namespace lockstep::collective {
-
-/// Another tower failed; not an error of this one.
-struct Aborted : std::runtime_error {
-  Aborted() : std::runtime_error("the step was ended by another tower") {}
-};
 
 /// The gradient sum of a subtree of shards that begins with shard `first`: a tensor for each
 /// trainable parameter, in the parameter's own memory order; undefined stands for zero.
@@ -39,11 +32,9 @@ struct GradientSlice {
   std::vector<double> squares;  ///< sum of squares of each block of the slice
 };
 
-/// Terms of a sum over towers.
-using Terms = std::span<const double>;
-
 class Collective {
  public:
+  explicit Collective(std::unique_ptr<Meeting> meeting);
   virtual ~Collective() = default;
 
   /// Says that bucket `bucket` of `mine` is complete: a collective that works ahead begins with it,
@@ -52,26 +43,46 @@ class Collective {
   virtual void post(int /*tower*/, std::size_t /*bucket*/, std::span<const ShardSum> /*mine*/) {}
 
   /// Sums every tower's ShardSums over this tower's slices, one a bucket, in tree order, and
-  /// divides by `divisor`.
-  virtual void reduce(int tower, std::span<const ShardSum> mine, double divisor,
-                      std::span<GradientSlice> slices) = 0;
+  /// divides by `divisor`. Returns, by parameter, whether any shard has a gradient for it; empty
+  /// when nobody brings a ShardSum.
+  virtual std::vector<char> reduce(int tower, std::span<const ShardSum> mine, double divisor,
+                                   std::span<GradientSlice> slices) = 0;
 
   /// Afterwards this tower sees the parameters that the others updated.
   virtual void gather(int tower) = 0;
 
-  /// The sum of all towers' terms, one by one: list by list, and inside a list in tower order. So
-  /// it does not matter who brought which part of a list. All towers bring as many lists.
-  virtual double sum(int tower, std::span<const Terms> lists) = 0;
+  /// The sum of all towers' terms, see Meeting.
+  virtual double sum(int tower, std::span<const SumTerms> lists) {
+    return meeting_->sum(tower, lists);
+  }
+
+  /// Puts arenas together, for saving: each tower brings one part of each of its slices, and
+  /// afterwards the first tower's `whole`, flat on the CPU, by arena, is complete; what the others
+  /// pass as `whole` is left alone. Writes `whole` in place.
+  void collect(int tower, std::span<const ArenaPart> mine, std::span<const torch::Tensor> whole) {
+    meeting_->collect(tower, mine, whole);
+  }
 
   /// Ends the step: every call that waits, and every later one, throws Aborted. Any thread.
-  virtual void abort() noexcept = 0;
-  virtual bool aborted() const noexcept = 0;
+  virtual void abort() noexcept { meeting_->abort(); }
+  bool aborted() const noexcept { return meeting_->aborted(); }
 
   /// Makes ready for the next step. When no tower is in a call.
-  virtual void reset() = 0;
+  virtual void reset() { meeting_->reset(); }
 
   /// How long this tower has waited for others, in all.
-  virtual Seconds waited(int tower) const = 0;
+  Seconds waited(int tower) const { return meeting_->waited(tower); }
+
+ protected:
+  int towers() const { return meeting_->towers(); }
+  void meet(int tower) { meeting_->meet(tower); }
+
+  /// Meets; what `reduce` returns.
+  std::vector<char> meet_with(int tower, std::span<const ShardSum> mine);
+
+ private:
+  const std::unique_ptr<Meeting> meeting_;
+  std::vector<std::vector<char>> reached_;  // by tower, what it brought last
 };
 
 }  // namespace lockstep::collective

@@ -22,27 +22,33 @@ void for_each_run(const arena::Layout& layout, arena::Slice range, const F& f) {
     f(*seat, std::max(seat->offset, range.begin), std::min(seat->offset + seat->numel, range.end));
 }
 
+/// A parameter that no tower has a gradient for counts as +0.
+void zero_unreached(const GradientSlice& slice, const std::vector<char>& reached) {
+  for_each_run(*slice.layout, slice.range,
+               [&](const arena::Seat& seat, std::int64_t begin, std::int64_t end) {
+                 if (seat.entry >= reached.size() || !reached[seat.entry])
+                   slice.gradient.narrow(0, begin - slice.range.begin, end - begin).zero_();
+               });
+}
+
 }  // namespace
 
-Exchange::Exchange(std::vector<Party> parties, Shape shape, std::unique_ptr<Transport> transport)
-    : parties_(std::move(parties)),
+Exchange::Exchange(std::vector<Party> parties, Shape shape, std::unique_ptr<Meeting> meeting,
+                   std::unique_ptr<Transport> transport)
+    : Collective(std::move(meeting)),
+      parties_(std::move(parties)),
       shape_(std::move(shape)),
       transport_(std::move(transport)),
-      kind_(parties_.front().device.kind),
       plan_(make_plan(parties_, shape_)),
-      meeting_(static_cast<int>(parties_.size()), kind_),
       ready_(parties_.size()) {
-  std::size_t parameters = 0;
-  for (const arena::Layout& layout : shape_.layouts) parameters += layout.seats.size();
   for (const Party& party : parties_) {
     inside_.push_back(device::new_stream(party.device));
     across_.push_back(device::new_stream(party.device));
     order(device::current_stream(party.device), inside_.back());  // the plan's memory is ready
     order(device::current_stream(party.device), across_.back());
   }
-  reached_.assign(parties_.size(), std::vector<bool>(parameters));
   for (auto& events : ready_) events.resize(shape_.buckets.size());
-  reset();
+  Exchange::reset();
 }
 
 /// Its memory goes back to the compute streams: nothing may be at work there any more.
@@ -55,7 +61,7 @@ Exchange::~Exchange() {
 }
 
 void Exchange::reset() {
-  meeting_.reset();
+  Collective::reset();
   fresh_.assign(parties_.size(), true);
   for (auto& events : ready_)
     for (auto& event : events) event.reset();
@@ -64,7 +70,7 @@ void Exchange::reset() {
 }
 
 void Exchange::abort() noexcept {
-  meeting_.abort();
+  Collective::abort();
   transport_->abort();
 }
 
@@ -89,16 +95,13 @@ void Exchange::post(int tower, std::size_t bucket, std::span<const ShardSum> min
 void Exchange::pack(int tower, std::size_t bucket, std::span<const ShardSum> mine) {
   const torch::NoGradGuard no_grad;
   const auto& [arena, range] = shape_.buckets[bucket];
-  std::vector<bool>& reached = reached_[static_cast<std::size_t>(tower)];
   for (const Plan::Root& root : plan_.roots[static_cast<std::size_t>(tower)]) {
     const auto sum = std::find_if(mine.begin(), mine.end(),
                                   [&](const ShardSum& each) { return each.first == root.shard; });
-    const bool first = &root == &plan_.roots[static_cast<std::size_t>(tower)].front();
     for_each_run(shape_.layouts[arena], range,
                  [&](const arena::Seat& seat, std::int64_t begin, std::int64_t end) {
                    const torch::Tensor room = root.arenas[arena].narrow(0, begin, end - begin);
                    const bool there = sum != mine.end() && sum->gradients[seat.entry].defined();
-                   reached[seat.entry] = (!first && reached[seat.entry]) || there;
                    if (there)
                      room.copy_(sum->gradients[seat.entry]
                                     .as_strided({seat.numel}, {1})
@@ -147,20 +150,20 @@ void Exchange::join(int tower) {
   order(across_[at], compute);
 }
 
-void Exchange::reduce(int tower, std::span<const ShardSum> mine, double divisor,
-                      std::span<GradientSlice> slices) {
+std::vector<char> Exchange::reduce(int tower, std::span<const ShardSum> mine, double divisor,
+                                   std::span<GradientSlice> slices) {
   const torch::NoGradGuard no_grad;
   const auto at = static_cast<std::size_t>(tower);
   for (std::size_t bucket = 0; bucket < shape_.buckets.size(); ++bucket)
     if (!ready_[at][bucket]) post(tower, bucket, mine);
-  meeting_.meet(tower);  // all of it is enqueued
+  std::vector<char> reached = meet_with(tower, mine);  // all of it is enqueued
   transport_->check();
   join(tower);
   std::vector<torch::Tensor> squares;
   for (std::size_t bucket = 0; bucket < slices.size(); ++bucket) {
     at::div_out(slices[bucket].gradient, plan_.sums[at][bucket],
                 torch::scalar_tensor(divisor, torch::kFloat64));
-    zero_unreached(slices[bucket]);
+    zero_unreached(slices[bucket], reached);
     squares.push_back(block_squares(slices[bucket].gradient));
   }
   const torch::Tensor all = torch::cat(squares).cpu();
@@ -169,16 +172,7 @@ void Exchange::reduce(int tower, std::span<const ShardSum> mine, double divisor,
     std::copy_n(next, slice.squares.size(), slice.squares.begin());
     next += slice.squares.size();
   }
-}
-
-/// A parameter that no tower has a gradient for counts as +0.
-void Exchange::zero_unreached(const GradientSlice& slice) {
-  for_each_run(*slice.layout, slice.range,
-               [&](const arena::Seat& seat, std::int64_t begin, std::int64_t end) {
-                 for (const std::vector<bool>& tower : reached_)
-                   if (tower[seat.entry]) return;
-                 slice.gradient.narrow(0, begin - slice.range.begin, end - begin).zero_();
-               });
+  return reached;
 }
 
 void Exchange::gather(int tower) {
@@ -193,7 +187,7 @@ void Exchange::gather(int tower) {
       gathering_ = 0;  // outside a step there may be more
     }
   }
-  meeting_.meet(tower);
+  meet(tower);
   transport_->check();
   join(tower);
 }

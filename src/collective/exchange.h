@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "collective/exchange_plan.h"
-#include "collective/meeting.h"
 #include "collective/transport.h"
 
 namespace lockstep::collective {
@@ -20,38 +19,31 @@ namespace lockstep::collective {
 /// all, on communication streams, so that nobody waits on the host while backward runs.
 class Exchange : public Collective {
  public:
-  Exchange(std::vector<Party> parties, Shape shape, std::unique_ptr<Transport> transport);
+  Exchange(std::vector<Party> parties, Shape shape, std::unique_ptr<Meeting> meeting,
+           std::unique_ptr<Transport> transport);
   ~Exchange() override;
 
   void post(int tower, std::size_t bucket, std::span<const ShardSum> mine) override;
-  void reduce(int tower, std::span<const ShardSum> mine, double divisor,
-              std::span<GradientSlice> slices) override;
+  std::vector<char> reduce(int tower, std::span<const ShardSum> mine, double divisor,
+                           std::span<GradientSlice> slices) override;
   void gather(int tower) override;
-  double sum(int tower, std::span<const Terms> lists) override {
-    return meeting_.sum(tower, lists);
-  }
   void abort() noexcept override;
-  bool aborted() const noexcept override { return meeting_.aborted(); }
   void reset() override;
-  Seconds waited(int tower) const override { return meeting_.waited(tower); }
 
  private:
   void pack(int tower, std::size_t bucket, std::span<const ShardSum> mine);
   void enqueue(const BucketPlan& plan);
   void enqueue_sums(const std::vector<Addition>& additions,
                     const std::vector<c10::Stream>& streams);
-  void zero_unreached(const GradientSlice& slice);
+
   void join(int tower);
 
   // Constant after construction.
   const std::vector<Party> parties_;
   const Shape shape_;
   const std::unique_ptr<Transport> transport_;
-  const DeviceKind kind_;
   std::vector<c10::Stream> inside_, across_;  // by tower
   Plan plan_;
-
-  Meeting meeting_;
 
   // Of the step at work, each tower its own.
   std::vector<char> fresh_;  // nothing posted yet
@@ -59,7 +51,6 @@ class Exchange : public Collective {
   std::mutex mutex_;  // guards what is below, and enqueuing
   std::vector<std::vector<std::unique_ptr<c10::Event>>> ready_;  // by tower and bucket: posted
   std::vector<int> posts_;                                       // by bucket
-  std::vector<std::vector<bool>> reached_;  // by tower and parameter: it has a gradient
   int gathering_ = 0;
 };
 

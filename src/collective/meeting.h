@@ -1,46 +1,67 @@
 #pragma once
 
-// Where the towers' threads meet on the host, and exchange numbers.
+// Where towers meet on the host, and exchange what is small or seldom.
+//
+// All towers call the same functions in the same order, each from its own thread. What a tower
+// passes in must stay as it is until its next call has returned, or until every tower has left the
+// step.
 
-#include <lockstep/device.h>
+#include <lockstep/report.h>
+#include <torch/torch.h>
 
-#include <array>
+#include <span>
+#include <stdexcept>
 #include <vector>
 
-#include "collective/barrier.h"
-#include "collective/collective.h"
+#include "arena/arena.h"
 
 namespace lockstep::collective {
 
-/// The part of a collective that is the same wherever the towers' memory is.
+/// Another tower failed; not an error of this one.
+struct Aborted : std::runtime_error {
+  Aborted() : std::runtime_error("the step was ended by another tower") {}
+};
+
+/// Terms of a sum over towers.
+using SumTerms = std::span<const double>;
+
+/// A flat part of an arena, where the tower has it.
+struct ArenaPart {
+  std::size_t arena = 0;
+  arena::Slice range;
+  torch::Tensor values;  ///< range.size() elements
+};
+
+/// The one way by which towers learn on the host what others have: no tower reads the memory of
+/// another by itself. Towers are numbered through all processes; each process calls for its own.
 class Meeting {
  public:
-  Meeting(int towers, DeviceKind kind);
+  virtual ~Meeting() = default;
 
-  /// Returns when all towers are here. Throws Aborted if `abort` came first.
-  void meet(int tower);
+  virtual int towers() const = 0;  ///< of all processes
 
-  double sum(int tower, std::span<const Terms> lists);  ///< see Collective
+  /// Returns when all towers are here. Throws Aborted if `abort` came first; so do the next three.
+  virtual void meet(int tower) = 0;
 
-  void abort() noexcept { barrier_.abort(); }
-  bool aborted() const noexcept { return barrier_.aborted(); }
-  void reset();
+  /// Meets; the sum of all towers' terms, one by one: list by list, and inside a list in tower
+  /// order. So it does not matter who brought which part of a list. All bring as many lists.
+  virtual double sum(int tower, std::span<const SumTerms> lists) = 0;
 
-  Seconds waited(int tower) const { return posts_[static_cast<std::size_t>(tower)].waited; }
+  /// Meets; by flag, whether a tower has set it. A flag beyond the end of a list is not set.
+  virtual std::vector<char> any(int tower, std::span<const char> flags) = 0;
 
- private:
-  /// Touched by its tower's thread only, but for what it publishes before a barrier. A tower can be
-  /// one call ahead of the others, which may still read: two of each, for even and odd calls.
-  struct Post {
-    std::array<std::span<const Terms>, 2> lists;
-    std::array<Seconds, 2> arrived;
-    unsigned sums = 0, meetings = 0;
-    Seconds waited{};
-  };
+  /// Meets; afterwards `whole`, flat arenas on the CPU, has the parts of all towers. Only the first
+  /// tower's `whole` is written, in place.
+  virtual void collect(int tower, std::span<const ArenaPart> mine,
+                       std::span<const torch::Tensor> whole) = 0;
 
-  const DeviceKind kind_;
-  Barrier barrier_;
-  std::vector<Post> posts_;
+  /// Frees those who wait: every call throws Aborted until `reset`. Any thread.
+  virtual void abort() noexcept = 0;
+  virtual bool aborted() const noexcept = 0;
+  virtual void reset() = 0;  ///< when no tower is in a call
+
+  /// How long this tower has waited for others, in all.
+  virtual Seconds waited(int tower) const = 0;
 };
 
 }  // namespace lockstep::collective

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "collective/kernels.h"
 
@@ -39,18 +40,14 @@ void sum_chunk(c10::ScalarType dtype, Sources& from, const std::vector<Merge>& m
 
 }  // namespace
 
-SharedMemory::SharedMemory(int towers, int shards)
-    : shards_(shards),
-      meeting_(towers, DeviceKind::cpu),
-      posts_(static_cast<std::size_t>(towers)) {}
+SharedMemory::SharedMemory(std::unique_ptr<Meeting> meeting, int shards)
+    : Collective(std::move(meeting)), shards_(shards), posts_(static_cast<std::size_t>(towers())) {}
 
-void SharedMemory::gather(int tower) { meeting_.meet(tower); }
-
-void SharedMemory::reduce(int tower, std::span<const ShardSum> mine, double divisor,
-                          std::span<GradientSlice> slices) {
+std::vector<char> SharedMemory::reduce(int tower, std::span<const ShardSum> mine, double divisor,
+                                       std::span<GradientSlice> slices) {
   Post& post = posts_[static_cast<std::size_t>(tower)];
   post.sums = mine;
-  meeting_.meet(tower);
+  std::vector<char> reached = meet_with(tower, mine);
   std::vector<const ShardSum*> by_shard(static_cast<std::size_t>(shards_));
   std::vector<bool> present(by_shard.size());
   for (const Post& other : posts_)
@@ -61,6 +58,7 @@ void SharedMemory::reduce(int tower, std::span<const ShardSum> mine, double divi
   const std::vector<Merge> merges = merges_left(present);
   post.scratch.resize(by_shard.size() * kChunk * kWidestElement);
   for (GradientSlice& slice : slices) reduce_slice(post, by_shard, merges, divisor, slice);
+  return reached;
 }
 
 void SharedMemory::reduce_slice(Post& post, const std::vector<const ShardSum*>& by_shard,

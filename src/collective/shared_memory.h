@@ -1,12 +1,11 @@
 #pragma once
 
-// The collective of towers that share one memory: CPU devices.
+// The collective of towers that share one memory: the CPU devices of one process.
 
 #include <vector>
 
 #include "collective/collective.h"
 #include "collective/kernels.h"
-#include "collective/meeting.h"
 #include "collective/tree.h"
 
 namespace lockstep::collective {
@@ -15,18 +14,11 @@ namespace lockstep::collective {
 /// whose slice it is in. Parameters are one shared arena, so `gather` moves nothing.
 class SharedMemory : public Collective {
  public:
-  SharedMemory(int towers, int shards);
+  SharedMemory(std::unique_ptr<Meeting> meeting, int shards);
 
-  void reduce(int tower, std::span<const ShardSum> mine, double divisor,
-              std::span<GradientSlice> slices) override;
-  void gather(int tower) override;
-  double sum(int tower, std::span<const Terms> lists) override {
-    return meeting_.sum(tower, lists);
-  }
-  void abort() noexcept override { meeting_.abort(); }
-  bool aborted() const noexcept override { return meeting_.aborted(); }
-  void reset() override { meeting_.reset(); }
-  Seconds waited(int tower) const override { return meeting_.waited(tower); }
+  std::vector<char> reduce(int tower, std::span<const ShardSum> mine, double divisor,
+                           std::span<GradientSlice> slices) override;
+  void gather(int tower) override { meet(tower); }
 
  private:
   /// Touched by its tower's thread only, but for what it publishes before a barrier.
@@ -40,7 +32,6 @@ class SharedMemory : public Collective {
                     const std::vector<Merge>& merges, double divisor, GradientSlice& slice);
 
   const int shards_;
-  Meeting meeting_;
   std::vector<Post> posts_;
 };
 

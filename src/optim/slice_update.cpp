@@ -164,6 +164,7 @@ void SliceUpdate::apply(const Optimizer& optimizer, const Moment& moment,
                         std::span<const char> reached) {
   const torch::NoGradGuard no_grad;
   number_.fill_(static_cast<double>(moment.updates + 1));
+  if (std::ranges::find(reached, 0) == reached.end()) reached = {};
   for (Block& block : blocks_) update_block(block, optimizer, moment, reached);
 }
 

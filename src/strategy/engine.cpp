@@ -19,8 +19,8 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
   outcome.loss = collective_->sum(tower.index, {&tower.loss_terms, 1}) / outcome.weight;
   if (!std::isfinite(outcome.loss)) return outcome;  // weightless, or not finite and to be skipped
   if (tower.index == 0) average_buffers();
-  collective_->reduce(tower.index, tower.gradients.sums(), outcome.weight * loss_scale_.value(),
-                      tower.slices);
+  outcome.reached = collective_->reduce(tower.index, tower.gradients.sums(),
+                                        outcome.weight * loss_scale_.value(), tower.slices);
   outcome.norm = std::sqrt(collective_->sum(tower.index, tower.square_terms));
   if (!acceptable(tower, outcome)) return outcome;
   const double limit = options_.method.clip.global_norm;
@@ -30,9 +30,8 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
   const optim::Moment moment{.updates = updates_,
                              .clip_factor = outcome.clipped ? limit / outcome.norm : 1,
                              .average_keep = average_keep()};
-  const std::vector<char> reached = reached_parameters();
   for (optim::SliceUpdate& slice : tower.updates)
-    slice.apply(options_.method.optimizer, moment, reached);
+    slice.apply(options_.method.optimizer, moment, outcome.reached);
   collective_->gather(tower.index);
   outcome.applied = true;
   return outcome;
@@ -109,18 +108,6 @@ void Engine::settle_buffers(bool applied) try {
 } catch (const DeviceLost& lost) {
   throw TowerError(lost.device, steps_, -1, strategy::name_of(Stage::update),
                    std::current_exception());
-}
-
-/// By parameter, whether any shard has a gradient for it; empty when all parameters have one. After
-/// all towers have brought their gradients.
-std::vector<char> Engine::reached_parameters() const {
-  std::vector<char> reached(seats_.size());
-  for (const Tower& tower : towers_)
-    for (const collective::ShardSum& sum : tower.gradients.sums())
-      for (std::size_t i = 0; i < reached.size(); ++i)
-        if (sum.gradients[i].defined()) reached[i] = 1;
-  if (std::ranges::find(reached, 0) == reached.end()) reached.clear();
-  return reached;
 }
 
 StepReport Engine::compute(const ShardWork& work) {

@@ -75,13 +75,13 @@ class Engine {
   struct Outcome {
     double loss = 0, weight = 0, norm = 0;
     bool applied = false, clipped = false, overflow = false;
+    std::vector<char> reached = {};  ///< by parameter: a shard has a gradient for it
   };
 
   // The step.
   StepReport attempt(const ShardWork& work, Seconds begin);
   void average_buffers();
   void settle_buffers(bool applied);
-  std::vector<char> reached_parameters() const;
   Outcome train(Tower& tower, const ShardWork& work);
   bool acceptable(Tower& tower, Outcome& outcome);
   double average_keep() const;
@@ -145,7 +145,7 @@ class Engine {
   // Reports.
   StepReport report(const Outcome& outcome, Seconds begin);
   TowerReport report_of(const Tower& tower) const;
-  std::vector<std::string> notes();
+  std::vector<std::string> notes(const std::vector<char>& reached);
   void trace();
 
   // Constant after construction.

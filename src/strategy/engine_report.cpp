@@ -40,7 +40,7 @@ StepReport Engine::report(const Outcome& outcome, Seconds begin) {
                     .weight = outcome.weight,
                     .gradient_norm = outcome.norm,
                     .clipped = outcome.clipped};
-  result.notes = notes();
+  result.notes = notes(outcome.reached);
   if (options_.where.trace) trace();
   for (Tower& tower : towers_) {
     result.towers.push_back(report_of(tower));
@@ -67,9 +67,8 @@ TowerReport Engine::report_of(const Tower& tower) const {
 }
 
 /// What is worth saying and was not said before.
-std::vector<std::string> Engine::notes() {
+std::vector<std::string> Engine::notes(const std::vector<char>& reached) {
   std::vector<std::string> result = std::exchange(pending_notes_, {});
-  const std::vector<char> reached = reached_parameters();
   const bool any = std::ranges::find(reached, 1) != reached.end();
   for (std::size_t i = 0; any && i < reached.size(); ++i)
     if (!reached[i] && noted_.insert(seats_[i]->name).second)

@@ -8,6 +8,7 @@
 #include "collective/nccl.h"
 #include "collective/peer_copy.h"
 #include "collective/shared_memory.h"
+#include "collective/thread_meeting.h"
 #include "device/accelerator.h"
 #include "device/device_scope.h"
 #include "device/random_stream.h"
@@ -217,7 +218,8 @@ std::unique_ptr<collective::Collective> Engine::make_collective() const {
   if (make_test_collective_) return make_test_collective_(towers, options_.method.shards);
   const DeviceKind kind = options_.where.devices.front().kind;
   if (!device::is_accelerator(kind))
-    return std::make_unique<collective::SharedMemory>(towers, options_.method.shards);
+    return std::make_unique<collective::SharedMemory>(
+        std::make_unique<collective::ThreadMeeting>(towers, kind), options_.method.shards);
   const bool fast = options_.method.reduction == Reduction::fast;
   const int shards = fast ? towers : options_.method.shards;
   std::vector<collective::Party> parties;
@@ -238,7 +240,7 @@ std::unique_ptr<collective::Collective> Engine::make_collective() const {
       std::move(parties),
       collective::Shape{shards, replicas_->layouts(), buckets_, options_.where.exchange,
                         options_.method.reduction},
-      std::move(transport));
+      std::make_unique<collective::ThreadMeeting>(towers, kind), std::move(transport));
 }
 
 void Engine::set_learning_rate(double lr) {

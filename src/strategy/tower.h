@@ -57,8 +57,8 @@ struct Tower {
   std::exception_ptr error;  ///< of the tower that failed first
 
   // What the collective reads, until its next call has returned.
-  collective::Terms loss_terms, weight_terms, culprit_terms;
-  std::vector<collective::Terms> square_terms;
+  collective::SumTerms loss_terms, weight_terms, culprit_terms;
+  std::vector<collective::SumTerms> square_terms;
 
   void begin_step(Seconds waited);
   Mean loss() const;  ///< over its shards

@@ -9,6 +9,7 @@
 
 #include "collective/peer_copy.h"
 #include "collective/shared_memory.h"
+#include "collective/thread_meeting.h"
 #include "device/accelerator.h"
 #include "tree_case.h"
 
@@ -18,6 +19,10 @@ using namespace tree_case;
 using arena::kBlock;
 
 constexpr int kDevices = 8;
+
+std::unique_ptr<Meeting> meeting_of(int towers) {
+  return std::make_unique<ThreadMeeting>(towers, DeviceKind::sim);
+}
 
 struct Setting {
   int towers = 1;
@@ -64,6 +69,7 @@ struct Reduced {
   torch::Tensor flat;                     ///< all towers' slices, side by side
   std::vector<double> squares;            ///< of all blocks
   std::vector<torch::Tensor> parameters;  ///< by tower, after gather
+  std::vector<char> reached;              ///< by parameter
 };
 
 Reduced reduce(const Case& batch, const Setting& setting) {
@@ -79,8 +85,8 @@ Reduced reduce(const Case& batch, const Setting& setting) {
                        setting.cuts[static_cast<std::size_t>(tower) + 1],
                        {arena::allocate(batch.layout, device::torch_device(device))}});
   }
-  Exchange collective(parties, shape, std::make_unique<PeerCopy>());
-  Reduced result{arena::allocate(batch.layout, torch::kCPU), {}, {}};
+  Exchange collective(parties, shape, meeting_of(setting.towers), std::make_unique<PeerCopy>());
+  Reduced result{arena::allocate(batch.layout, torch::kCPU), {}, {}, {}};
   std::vector<std::vector<GradientSlice>> slices(parties.size());
   run_towers(setting.towers, [&](int tower) {
     const Party& party = parties[static_cast<std::size_t>(tower)];
@@ -98,7 +104,8 @@ Reduced reduce(const Case& batch, const Setting& setting) {
     // Some buckets early, from the last to the first, as backward does; the rest with reduce.
     for (std::size_t bucket = shape.buckets.size(); bucket-- > 0;)
       if ((static_cast<int>(bucket) + tower) % 3 != 0) collective.post(tower, bucket, mine);
-    collective.reduce(tower, mine, batch.divisor, own);
+    const auto reached = collective.reduce(tower, mine, batch.divisor, own);
+    if (tower == setting.towers - 1) result.reached = reached;
     for (const GradientSlice& slice : own)
       torch::Tensor(party.parameters[0])
           .narrow(0, slice.range.begin, slice.range.size())
@@ -170,7 +177,7 @@ TEST_F(ExchangeTest, EqualsThePlainTreeSumForRandomSettings) {
 
 TEST_F(ExchangeTest, IsTheSharedMemorysResultOnTheCpu) {
   const Case batch(torch::kFloat32, {7, kBlock + 3, 1, 0, 1025, 33}, 5, true);
-  SharedMemory cpu(1, 5);
+  SharedMemory cpu(std::make_unique<ThreadMeeting>(1, DeviceKind::cpu), 5);
   GradientSlice slice{&batch.layout,
                       {0, batch.layout.size},
                       arena::allocate(batch.layout, torch::kCPU),
@@ -182,6 +189,14 @@ TEST_F(ExchangeTest, IsTheSharedMemorysResultOnTheCpu) {
   EXPECT_EQ(found.squares, slice.squares);
 }
 
+TEST_F(ExchangeTest, AParameterWithoutAnyGradientGetsZeros) {
+  Case batch(torch::kFloat32, {20, kBlock}, 3, false);
+  for (Gradients& shard : batch.shards) shard[0] = torch::Tensor();
+  const Setting setting{2, even_cuts(3, 2), {}};
+  expect_tree_sum(batch, setting);
+  EXPECT_EQ(reduce(batch, setting).reached, (std::vector<char>{0, 1}));
+}
+
 TEST_F(ExchangeTest, AbortFreesThoseWhoWait) {
   const Case batch(torch::kFloat32, {kBlock}, 3, false);
   std::vector<Party> parties;
@@ -191,7 +206,7 @@ TEST_F(ExchangeTest, AbortFreesThoseWhoWait) {
         {device, tower, tower + 1, {arena::allocate(batch.layout, device::torch_device(device))}});
   }
   Exchange collective(parties, {3, {batch.layout}, arena::buckets({batch.layout}, 0), {}},
-                      std::make_unique<PeerCopy>());
+                      meeting_of(3), std::make_unique<PeerCopy>());
   std::atomic<int> freed = 0;
   run_towers(3, [&](int tower) {
     if (tower == 2) return collective.abort();

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <thread>
 
+#include "collective/thread_meeting.h"
 #include "tree_case.h"
 
 namespace {
@@ -22,14 +23,19 @@ using namespace lockstep::collective;
 using namespace tree_case;
 using arena::kBlock;
 
+std::unique_ptr<Meeting> meeting_of(int towers) {
+  return std::make_unique<ThreadMeeting>(towers, DeviceKind::cpu);
+}
+
 struct Reduced {
   torch::Tensor flat;           ///< all towers' slices, side by side
   std::vector<double> squares;  ///< of all blocks
+  std::vector<char> reached;    ///< by parameter
 };
 
 Reduced reduce(const Case& batch, int towers, bool merged) {
-  SharedMemory collective(towers, static_cast<int>(batch.shards.size()));
-  Reduced result{arena::allocate(batch.layout, torch::kCPU), {}};
+  SharedMemory collective(meeting_of(towers), static_cast<int>(batch.shards.size()));
+  Reduced result{arena::allocate(batch.layout, torch::kCPU), {}, {}};
   for (const arena::Seat& seat : batch.layout.seats)  // what is not written shows
     arena::view(result.flat, seat).fill_(std::numeric_limits<double>::quiet_NaN());
   std::vector<std::vector<double>> squares(static_cast<std::size_t>(towers));
@@ -39,7 +45,8 @@ Reduced reduce(const Case& batch, int towers, bool merged) {
     GradientSlice slice{&batch.layout, range, result.flat.narrow(0, range.begin, range.size()),
                         std::vector<double>(blocks, -1)};
     const auto mine = sums_of(batch, tower, towers, merged);
-    collective.reduce(tower, mine, batch.divisor, {&slice, 1});
+    const auto reached = collective.reduce(tower, mine, batch.divisor, {&slice, 1});
+    if (tower == towers - 1) result.reached = reached;
     squares[static_cast<std::size_t>(tower)] = slice.squares;
     collective.gather(tower);  // `mine` must be readable until all have left
   });
@@ -87,6 +94,7 @@ TEST(SharedMemory, AParameterWithoutAnyGradientGetsZeros) {
   const Reduced found = reduce(batch, 2, true);
   EXPECT_TRUE(same_bits(found.flat, batch.expected()));
   EXPECT_EQ(found.flat.narrow(0, 0, 20).count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_EQ(found.reached, (std::vector<char>{0, 1}));
 }
 
 TEST(SharedMemory, WithoutAnyShardTheGradientIsZero) {
@@ -132,7 +140,7 @@ int wrong_sums(SharedMemory& collective, int towers, int rounds) {
   const double expected = std::accumulate(terms.begin(), terms.end(), 0.0);
   std::atomic<int> wrong = 0;
   // Others may read the lists of a call until the next one has returned.
-  std::vector<std::array<std::vector<Terms>, 3>> lists(static_cast<std::size_t>(towers));
+  std::vector<std::array<std::vector<SumTerms>, 3>> lists(static_cast<std::size_t>(towers));
   run_towers(towers, [&](int tower) {
     for (int round = 0; round < rounds; ++round) {
       const bool spread = round % 2 == 0;  // every other round tower 0 brings everything
@@ -153,7 +161,7 @@ TEST(SharedMemory, ASumDoesNotDependOnWhoBroughtWhichTerm) {
   ASSERT_NE(std::accumulate(terms.begin(), terms.end(), 0.0),
             std::accumulate(terms.rbegin(), terms.rend(), 0.0));
   for (const int towers : {1, 2, 3, 5}) {
-    SharedMemory collective(towers, towers);
+    SharedMemory collective(meeting_of(towers), towers);
     EXPECT_EQ(wrong_sums(collective, towers, 100), 0) << towers << " towers";
   }
 }
@@ -162,8 +170,8 @@ TEST(SharedMemory, ListsAreSummedOneAfterTheOther) {
   const std::vector<double> terms = awkward_terms(100);
   const double expected = std::accumulate(terms.begin(), terms.end(), 0.0);
   for (const int towers : {1, 2, 3, 5}) {
-    SharedMemory collective(towers, towers);
-    std::vector<std::vector<Terms>> lists(static_cast<std::size_t>(towers));
+    SharedMemory collective(meeting_of(towers), towers);
+    std::vector<std::vector<SumTerms>> lists(static_cast<std::size_t>(towers));
     std::vector<double> found(static_cast<std::size_t>(towers));
     run_towers(towers, [&](int tower) {
       for (int list = 0; list < 4; ++list) {
@@ -206,14 +214,14 @@ int freed_by_abort(SharedMemory& collective, const Call& call) {
 
 TEST(SharedMemory, AbortFreesThoseWhoWaitInAnyCall) {
   for (const auto& [name, call] : kCalls) {
-    SharedMemory collective(3, 3);
+    SharedMemory collective(meeting_of(3), 3);
     EXPECT_EQ(freed_by_abort(collective, call), 2) << name;
     EXPECT_TRUE(collective.aborted());
   }
 }
 
 TEST(SharedMemory, AfterAnAbortEveryCallThrowsUntilReset) {
-  SharedMemory collective(1, 1);
+  SharedMemory collective(meeting_of(1), 1);
   collective.abort();
   for (const auto& [name, call] : kCalls) EXPECT_THROW(call(collective, 0), Aborted) << name;
   collective.reset();
@@ -223,7 +231,7 @@ TEST(SharedMemory, AfterAnAbortEveryCallThrowsUntilReset) {
 
 TEST(SharedMemory, AfterAnAbortInAnyCallAndAResetSumsAreRightAgain) {
   for (const auto& [name, call] : kCalls) {
-    SharedMemory collective(3, 3);
+    SharedMemory collective(meeting_of(3), 3);
     freed_by_abort(collective, call);
     collective.reset();
     EXPECT_EQ(wrong_sums(collective, 3, 10), 0) << "after an abort in " << name;
@@ -232,7 +240,7 @@ TEST(SharedMemory, AfterAnAbortInAnyCallAndAResetSumsAreRightAgain) {
 
 TEST(SharedMemory, WaitedIsTheTimeForTheLatestTower) {
   for (const auto& [name, call] : kCalls) {
-    SharedMemory collective(3, 3);
+    SharedMemory collective(meeting_of(3), 3);
     std::atomic<int> early = 0;
     run_towers(3, [&](int tower) {
       if (tower == 1) {

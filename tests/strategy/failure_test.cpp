@@ -4,6 +4,7 @@
 #include <lockstep/lockstep.h>
 
 #include "collective/shared_memory.h"
+#include "collective/thread_meeting.h"
 #include "models.h"
 #include "strategy/engine.h"
 
@@ -30,18 +31,20 @@ struct FailInBackward : torch::autograd::Function<FailInBackward> {
 class FaultyCollective : public collective::SharedMemory {
  public:
   FaultyCollective(int towers, int shards, int tower, int calls)
-      : SharedMemory(towers, shards), tower_(tower), calls_(calls) {}
+      : SharedMemory(std::make_unique<collective::ThreadMeeting>(towers, DeviceKind::cpu), shards),
+        tower_(tower),
+        calls_(calls) {}
 
-  void reduce(int tower, std::span<const collective::ShardSum> mine, double divisor,
-              std::span<collective::GradientSlice> slices) override {
+  std::vector<char> reduce(int tower, std::span<const collective::ShardSum> mine, double divisor,
+                           std::span<collective::GradientSlice> slices) override {
     count(tower);
-    SharedMemory::reduce(tower, mine, divisor, slices);
+    return SharedMemory::reduce(tower, mine, divisor, slices);
   }
   void gather(int tower) override {
     count(tower);
     SharedMemory::gather(tower);
   }
-  double sum(int tower, std::span<const collective::Terms> lists) override {
+  double sum(int tower, std::span<const collective::SumTerms> lists) override {
     count(tower);
     return SharedMemory::sum(tower, lists);
   }

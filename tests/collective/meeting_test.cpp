@@ -1,0 +1,116 @@
+// What crosses towers on the host: sums are in shared_memory_test.cpp.
+
+#include <gtest/gtest.h>
+#include <lockstep/sim.h>
+
+#include "collective/exchange.h"
+#include "collective/peer_copy.h"
+#include "collective/shared_memory.h"
+#include "collective/thread_meeting.h"
+#include "device/accelerator.h"
+#include "tree_case.h"
+
+namespace {
+
+using namespace tree_case;
+using arena::kBlock;
+
+TEST(Meeting, AnyIsWhatOneTowerHasSetAndListsMayBeShort) {
+  const std::vector<std::vector<char>> flags = {{0, 1, 0, 0}, {}, {0, 0, 1}};
+  ThreadMeeting meeting(3, DeviceKind::cpu);
+  std::vector<std::vector<char>> found(3);
+  run_towers(3, [&](int tower) {
+    const auto at = static_cast<std::size_t>(tower);
+    for (int round = 0; round < 100; ++round) found[at] = meeting.any(tower, flags[at]);
+  });
+  for (const auto& each : found) EXPECT_EQ(each, (std::vector<char>{0, 1, 1, 0}));
+}
+
+struct Saved {
+  std::vector<arena::Layout> layouts;
+  std::vector<arena::Bucket> buckets;
+  std::vector<torch::Tensor> values;  ///< flat, by arena
+};
+
+/// Two arenas, the first in several buckets.
+Saved saved() {
+  Saved result;
+  std::vector<arena::Entry> entries;
+  for (const auto dtype : {torch::kFloat32, torch::kFloat64})
+    for (const std::int64_t numel : {std::int64_t{7}, 3 * kBlock + 3, std::int64_t{1025}})
+      entries.push_back({"p", torch::zeros({numel}, dtype)});
+  result.layouts = arena::layouts(entries);
+  result.buckets = arena::buckets(result.layouts, 4 * kBlock);
+  for (const arena::Layout& layout : result.layouts)
+    result.values.push_back(torch::arange(layout.size, layout.dtype));
+  return result;
+}
+
+/// Every tower brings its slices; what the first tower has then.
+std::vector<torch::Tensor> collected(Collective& collective, const Saved& state,
+                                     const std::vector<Device>& devices) {
+  const auto towers = static_cast<int>(devices.size());
+  std::vector<std::vector<torch::Tensor>> whole(devices.size());
+  for (auto& own : whole)
+    for (const arena::Layout& layout : state.layouts)
+      own.push_back(arena::allocate(layout, torch::kCPU));
+  run_towers(towers, [&](int tower) {
+    const auto at = static_cast<std::size_t>(tower);
+    const torch::Device place = device::torch_device(devices[at]);
+    std::vector<ArenaPart> mine;
+    for (const arena::Bucket& bucket : state.buckets) {
+      const arena::Slice range = arena::slice_of(bucket, tower, towers);
+      mine.push_back({bucket.arena, range,
+                      state.values[bucket.arena].narrow(0, range.begin, range.size()).to(place)});
+    }
+    collective.collect(tower, mine, whole[at]);
+  });
+  for (std::size_t tower = 1; tower < whole.size(); ++tower)
+    for (const torch::Tensor& arena : whole[tower])
+      EXPECT_EQ(arena.count_nonzero().item().toInt(), 0);
+  return whole.front();
+}
+
+TEST(Collective, CollectPutsTheSlicesOfAllTowersTogetherAtTheFirst) {
+  const Saved state = saved();
+  sim::configure({.devices = 5});
+  for (const int towers : {1, 2, 3, 5})
+    for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::sim}) {
+      std::vector<Device> devices;
+      std::vector<Party> parties;
+      for (int tower = 0; tower < towers; ++tower) {
+        devices.push_back({kind, tower});
+        parties.push_back({devices.back(), tower, tower + 1, {}});
+        for (const arena::Layout& layout : state.layouts)
+          parties.back().parameters.push_back(
+              arena::allocate(layout, device::torch_device(devices.back())));
+      }
+      auto meeting = std::make_unique<ThreadMeeting>(towers, kind);
+      std::unique_ptr<Collective> collective;
+      if (kind == DeviceKind::cpu)
+        collective = std::make_unique<SharedMemory>(std::move(meeting), towers);
+      else
+        collective =
+            std::make_unique<Exchange>(parties, Shape{towers, state.layouts, state.buckets, {}},
+                                       std::move(meeting), std::make_unique<PeerCopy>());
+      const auto found = collected(*collective, state, devices);
+      for (std::size_t arena = 0; arena < found.size(); ++arena)
+        EXPECT_TRUE(same_bits(found[arena], state.values[arena])) << towers << " towers";
+    }
+}
+
+TEST(Collective, AbortFreesThoseWhoCollect) {
+  SharedMemory collective(std::make_unique<ThreadMeeting>(3, DeviceKind::cpu), 3);
+  std::atomic<int> freed = 0;
+  run_towers(3, [&](int tower) {
+    if (tower == 0) return collective.abort();
+    try {
+      collective.collect(tower, {}, {});
+    } catch (const Aborted&) {
+      ++freed;
+    }
+  });
+  EXPECT_EQ(freed, 2);
+}
+
+}  // namespace
