@@ -80,6 +80,10 @@ void tell_changes(const Manifest& manifest, const Recipe& recipe) {
 std::vector<std::string> asked_changes(const FoundCheckpoint& found, const TrainFlags& flags,
                                        const Method& method) {
   const Manifest& manifest = found.checkpoint.manifest;
+  if (manifest.shards != method.shards)
+    throw ConfigError("the checkpoint is of a training in " + std::to_string(manifest.shards) +
+                      " shards, this one is in " + std::to_string(method.shards) +
+                      ": give it the same number, or another --run-dir to begin anew.");
   const Recipe asked = manifest.recipe.empty()
                            ? Recipe{}
                            : parse_recipe(manifest.recipe, "the checkpoint's recipe", flags.sets);

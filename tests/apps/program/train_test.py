@@ -199,6 +199,28 @@ class Refusals(ProgramTest):
     def test_another_number_of_shards_is_refused(self):
         self.refused("checkpoint is of a training in 4 shards, this one is in 8", "--shards", "8")
 
+    def test_a_method_that_changed_is_refused_unless_it_was_set(self):
+        plain = f"{self.class_folder}/plain.toml"
+        fields = self.call(*self.train_arguments(self.run_path(), 8), "--print-recipe").out
+        changed = fields.replace("lr = 0.003", "lr = 0.002").replace("seed = 1", "seed = 2")
+        self.assertNotEqual(fields, changed)
+        with open(plain, "w") as file:
+            file.write(changed)
+        run = self.run_path()
+        shutil.copytree(self.given, run)
+        before = tree(run)
+        result = self.call("train", plain, "--run-dir", run)
+        self.assertExit(2, result)
+        self.assertSays(r"optimizer.lr: 0.003 -> 0.002, seed: 1 -> 2.*--set", result.err)
+        self.assertEqual(before, tree(run), "a refused training changes nothing")
+        result = self.call("train", plain, "--run-dir", run, "--set", "optimizer.lr=0.002")
+        self.assertExit(2, result)
+        self.assertSays(r"\(seed: 1 -> 2\)", result.err)
+        result = self.call("train", plain, "--run-dir", run, "--set", "optimizer.lr=0.002",
+                           "--set", "seed=2")
+        self.assertExit(0, result)
+        self.assertSays("changed since the checkpoint: optimizer.lr: 0.003 -> 0.002", result.err)
+
     def test_another_model_is_refused_by_the_name_of_a_tensor(self):
         self.refused(r"'[a-z0-9]+\.weight' of the state", sets=["model.width=3"])
 
