@@ -10,8 +10,6 @@ namespace {
 using c10::Device;
 using c10::DeviceIndex;
 
-Machine& machine() { return Machine::instance(); }
-
 Device make_device(int index) { return {kDeviceType, static_cast<DeviceIndex>(index)}; }
 
 c10::Stream make_stream(Device device, c10::StreamId id) {

@@ -9,8 +9,6 @@
 namespace lockstep::sim {
 namespace {
 
-Machine& machine() { return Machine::instance(); }
-
 int resolved(c10::DeviceIndex device) { return device >= 0 ? device : machine().current_device(); }
 
 struct Hooks final : at::PrivateUse1HooksInterface {

@@ -217,4 +217,6 @@ std::string describe(const Use& use);
 
 std::string device_name(int device);
 
+inline Machine& machine() { return Machine::instance(); }
+
 }  // namespace lockstep::sim

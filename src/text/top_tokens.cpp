@@ -12,7 +12,7 @@ namespace {
 
 static_assert(kPad < kEnd && kUnknown < kEnd && kBegin < kEnd && kEnd + 1 == kFirstOwnToken);
 
-bool better(const ScoredToken& a, const ScoredToken& b) {
+bool scores_higher(const ScoredToken& a, const ScoredToken& b) {
   return a.log_probability > b.log_probability ||
          (a.log_probability == b.log_probability && a.token < b.token);
 }
@@ -36,15 +36,15 @@ std::vector<ScoredToken> best_of(std::span<const float> values, std::size_t coun
     for (std::size_t i = begin; i < end; ++i) {
       if (!(values[i] > bound)) continue;
       if (best.size() == count) {
-        std::pop_heap(best.begin(), best.end(), better);
+        std::pop_heap(best.begin(), best.end(), scores_higher);
         best.pop_back();
       }
       best.push_back({values[i], kEnd + static_cast<std::int32_t>(i)});
-      std::push_heap(best.begin(), best.end(), better);
+      std::push_heap(best.begin(), best.end(), scores_higher);
       if (best.size() == count) bound = best.front().log_probability;
     }
   }
-  std::sort_heap(best.begin(), best.end(), better);
+  std::sort_heap(best.begin(), best.end(), scores_higher);
   return best;
 }
 
@@ -93,7 +93,7 @@ void TopTokens::ask_device(const torch::Tensor& values) {
     for (std::int64_t i = 0; i < count_; ++i)
       if (score[at][i] > -std::numeric_limits<float>::infinity())
         rows_[row].push_back({score[at][i], kEnd + static_cast<std::int32_t>(column[at][i])});
-    std::sort(rows_[row].begin(), rows_[row].end(), better);
+    std::sort(rows_[row].begin(), rows_[row].end(), scores_higher);
   }
 }
 
