@@ -2,6 +2,7 @@
 
 // Helpers of the tests on simulated devices.
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <lockstep/sim.h>
 #include <torch/torch.h>
 
@@ -32,6 +33,10 @@ std::shared_ptr<Model> make(c10::Device device, std::uint64_t seed = 1) {
 
 inline bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
   return torch::equal(a.cpu(), b.cpu());
+}
+
+inline c10::Stream side_stream(int index = 0) {
+  return c10::impl::VirtualGuardImpl(device(0).type()).getStreamFromGlobalPool(device(index));
 }
 
 }  // namespace on_sim

@@ -18,10 +18,6 @@ using on_sim::device;
 
 enum class Program { mistaken, mended };
 
-c10::Stream side_stream(int index = 0) {
-  return c10::impl::VirtualGuardImpl(device(0).type()).getStreamFromGlobalPool(device(index));
-}
-
 c10::Stream main_stream(int index = 0) {
   return c10::impl::VirtualGuardImpl(device(0).type()).getDefaultStream(device(index));
 }

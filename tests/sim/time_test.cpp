@@ -26,10 +26,6 @@ sim::Options simple() {
 
 torch::Tensor megabyte(int index = 0) { return torch::empty({250'000}, device(index)); }
 
-c10::Stream side_stream(int index = 0) {
-  return c10::impl::VirtualGuardImpl(device(0).type()).getStreamFromGlobalPool(device(index));
-}
-
 double device_ms(int index) { return sim::device_now(index).count() * 1e3; }
 double host_ms() { return sim::host_now().count() * 1e3; }
 

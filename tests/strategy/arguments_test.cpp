@@ -2,7 +2,7 @@
 
 #include "on_sim.h"
 
-namespace {
+namespace arguments_test {
 
 using namespace on_sim;
 namespace nn = torch::nn;
@@ -283,4 +283,4 @@ TEST(Arguments, TextsAndTypesThatCannotBeCopiedAreGivenAsTheyAre) {
   EXPECT_EQ(towers.model().flags.size(), 2U);
 }
 
-}  // namespace
+}  // namespace arguments_test

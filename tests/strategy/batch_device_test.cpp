@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/batch_device.h>
 
-namespace {
+namespace batch_device_test {
 
 using namespace lockstep;
 using torch::kCPU;
@@ -92,4 +92,4 @@ TEST(Pinned, LeavesTensorsOfADeviceAlone) {
   EXPECT_TRUE(batch::pinned(std::pair(there, there)).first.is_same(there));
 }
 
-}  // namespace
+}  // namespace batch_device_test

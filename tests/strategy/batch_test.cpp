@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace {
+namespace batch_test {
 
 using namespace lockstep;
 using torch::Tensor;
@@ -129,4 +129,4 @@ TEST(Split, KnowsWhatItCanCut) {
   EXPECT_EQ(batch::part(Both{}, 0, 2).bucket, 0);
 }
 
-}  // namespace
+}  // namespace batch_test

@@ -2,7 +2,7 @@
 
 #include "refusal.h"
 
-namespace {
+namespace buffers_test {
 
 using namespace refusal;
 
@@ -133,4 +133,4 @@ TEST(Buffers, EvaluationDoesNotDependOnDevicesThoughForwardWritesABuffer) {
   }
 }
 
-}  // namespace
+}  // namespace buffers_test

@@ -5,7 +5,7 @@
 
 #include "models.h"
 
-namespace {
+namespace equality_test {
 
 using namespace lockstep;
 
@@ -204,4 +204,4 @@ TEST(Mirrored, OneShardOnOneDeviceEqualsThePlainProgram) {
   expect_equal_to_plain<models::ConvNet>([](int step) { return models::images(step); });
 }
 
-}  // namespace
+}  // namespace equality_test

@@ -8,7 +8,7 @@
 
 #include "models.h"
 
-namespace {
+namespace evaluate_test {
 
 using namespace lockstep;
 
@@ -172,4 +172,4 @@ TEST(MovingAverage, ThatWasNotAskedForIsAnError) {
   EXPECT_THROW(towers.with_averaged_weights([] {}), ConfigError);
 }
 
-}  // namespace
+}  // namespace evaluate_test

@@ -8,7 +8,7 @@
 #include "models.h"
 #include "strategy/engine.h"
 
-namespace {
+namespace failure_test {
 
 using namespace lockstep;
 
@@ -216,4 +216,4 @@ TEST(Failure, ABatchThatCannotBeSplitLeavesTheTowersUsable) {
   EXPECT_TRUE(towers.step(models::vectors(0), models::CrossEntropy{}).applied);
 }
 
-}  // namespace
+}  // namespace failure_test

@@ -4,7 +4,7 @@
 
 #include "models.h"
 
-namespace {
+namespace job_test {
 
 using namespace lockstep;
 
@@ -42,4 +42,4 @@ TEST(StrategyJob, TakesWhateverLossAStepTakes) {
   EXPECT_EQ(first_difference(mean, trained(function)), "");
 }
 
-}  // namespace
+}  // namespace job_test

@@ -7,7 +7,7 @@
 
 #include "models.h"
 
-namespace {
+namespace loss_test {
 
 using namespace lockstep;
 
@@ -202,4 +202,4 @@ TEST_P(NonFiniteTest, IsSkippedAndCountedOnRequest) {
 INSTANTIATE_TEST_SUITE_P(LossAndGradient, NonFiniteTest, testing::Bool(),
                          [](const auto& test) { return test.param ? "Loss" : "Gradient"; });
 
-}  // namespace
+}  // namespace loss_test

@@ -10,7 +10,7 @@
 
 #include "models.h"
 
-namespace {
+namespace mirrored_test {
 
 using namespace lockstep;
 
@@ -366,4 +366,4 @@ TEST(Mirrored, BadOptionsAreNamed) {
                ConfigError);
 }
 
-}  // namespace
+}  // namespace mirrored_test

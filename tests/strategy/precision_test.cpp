@@ -2,7 +2,7 @@
 
 #include "on_sim.h"
 
-namespace {
+namespace precision_test {
 
 using namespace on_sim;
 
@@ -129,4 +129,4 @@ TEST(MixedPrecision, TheLossScaleIsPartOfTheState) {
   EXPECT_EQ(first_difference(whole.state, towers.state()), "");
 }
 
-}  // namespace
+}  // namespace precision_test

@@ -3,7 +3,7 @@
 
 #include "refusal.h"
 
-namespace {
+namespace refusals_test {
 
 using namespace refusal;
 
@@ -373,4 +373,4 @@ TEST(Refusals, AParameterWithoutAGradientIsLeftAloneAsInTorchOptim) {
     EXPECT_EQ(first_difference(one, trained(list, 4)), "") << list.front().name();
 }
 
-}  // namespace
+}  // namespace refusals_test

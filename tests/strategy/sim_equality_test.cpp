@@ -3,7 +3,7 @@
 
 #include "on_sim.h"
 
-namespace {
+namespace sim_equality_test {
 
 using namespace on_sim;
 
@@ -246,4 +246,4 @@ TEST_F(SimEquality, EvaluationAndAveragedWeightsAreThoseOfOneDevice) {
   EXPECT_NE(one[0], one[1]);
 }
 
-}  // namespace
+}  // namespace sim_equality_test

@@ -2,7 +2,7 @@
 
 #include "on_sim.h"
 
-namespace {
+namespace sim_fault_test {
 
 using namespace on_sim;
 
@@ -194,4 +194,4 @@ TEST(SimFault, TheReportSaysWhichDeviceIsGone) {
   EXPECT_EQ(towers.model().first->weight.device().index(), 1);
 }
 
-}  // namespace
+}  // namespace sim_fault_test

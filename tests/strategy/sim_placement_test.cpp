@@ -4,7 +4,7 @@
 
 #include "on_sim.h"
 
-namespace {
+namespace sim_placement_test {
 
 using namespace on_sim;
 
@@ -89,4 +89,4 @@ TEST_F(SimPlacement, DevicesOfTwoKindsAreRefused) {
   EXPECT_THROW(Mirrored<models::Mlp>(options({{DeviceKind::sim, 5}})), ConfigError);
 }
 
-}  // namespace
+}  // namespace sim_placement_test

@@ -4,7 +4,7 @@
 
 #include "on_sim.h"
 
-namespace {
+namespace sim_random_test {
 
 using namespace on_sim;
 using models::Noisy;
@@ -199,4 +199,4 @@ TEST_F(SimBits, TowersOffGpusLeaveLibTorchsSettingsAlone) {
   EXPECT_FALSE(context.deterministicCuDNN());
 }
 
-}  // namespace
+}  // namespace sim_random_test

@@ -2,7 +2,7 @@
 
 #include "on_sim.h"
 
-namespace {
+namespace sim_rescue_test {
 
 using namespace on_sim;
 
@@ -261,4 +261,4 @@ TEST(SimRescue, OutOfMemoryWhenShardsAreToMoveLeavesThemWhereTheyAre) {
   }
 }
 
-}  // namespace
+}  // namespace sim_rescue_test

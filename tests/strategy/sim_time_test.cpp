@@ -2,7 +2,7 @@
 
 #include "on_sim.h"
 
-namespace {
+namespace sim_time_test {
 
 using namespace on_sim;
 
@@ -201,4 +201,4 @@ TEST(SimTime, ATraceOfEveryStepHasItsStages) {
     EXPECT_NE(json.find(word), std::string::npos) << word;
 }
 
-}  // namespace
+}  // namespace sim_time_test

@@ -2,7 +2,7 @@
 
 #include "on_sim.h"
 
-namespace {
+namespace stage_test {
 
 using namespace on_sim;
 
@@ -92,4 +92,4 @@ TEST(Stage, AnUndefinedTensorStaysUndefinedOnTheDevice) {
   EXPECT_EQ(towers.step(towers.stage(Masked{data, target, {}}), loss).rows, 16);
 }
 
-}  // namespace
+}  // namespace stage_test

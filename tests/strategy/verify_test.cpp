@@ -5,7 +5,7 @@
 
 #include "models.h"
 
-namespace {
+namespace verify_test {
 
 using namespace lockstep;
 
@@ -91,4 +91,4 @@ TEST(Verify, TellsComplexNumbersToo) {
   EXPECT_NE(difference.find("(1,3) instead of (1,2)"), std::string::npos) << difference;
 }
 
-}  // namespace
+}  // namespace verify_test
