@@ -15,6 +15,7 @@ namespace {
 using lockstep::sim::MixedDevices;
 using lockstep::sim::OrderError;
 using on_sim::device;
+using on_sim::side_stream;
 
 enum class Program { mistaken, mended };
 

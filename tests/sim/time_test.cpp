@@ -12,6 +12,7 @@ namespace {
 namespace sim = lockstep::sim;
 using lockstep::Seconds;
 using on_sim::device;
+using on_sim::side_stream;
 
 /// A machine whose times are easy to know: 1 MB takes 1 ms to read or write, and 1 ms over a link.
 sim::Options simple() {
