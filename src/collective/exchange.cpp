@@ -2,6 +2,7 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
+#include <lockstep/error.h>
 
 #include <algorithm>
 #include <utility>
@@ -22,6 +23,13 @@ void for_each_run(const arena::Layout& layout, arena::Slice range, const F& f) {
     f(*seat, std::max(seat->offset, range.begin), std::min(seat->offset + seat->numel, range.end));
 }
 
+std::vector<std::size_t> towers_of(int process, const std::vector<Party>& parties) {
+  std::vector<std::size_t> towers;
+  for (std::size_t tower = 0; tower < parties.size(); ++tower)
+    if (parties[tower].process == process) towers.push_back(tower);
+  return towers;
+}
+
 /// A parameter that no tower has a gradient for counts as +0.
 void zero_unreached(const GradientSlice& slice, const std::vector<char>& reached) {
   for_each_run(*slice.layout, slice.range,
@@ -33,20 +41,26 @@ void zero_unreached(const GradientSlice& slice, const std::vector<char>& reached
 
 }  // namespace
 
-Exchange::Exchange(std::vector<Party> parties, Shape shape, std::unique_ptr<Meeting> meeting,
-                   std::unique_ptr<Transport> transport)
+Exchange::Exchange(std::vector<Party> parties, ExchangeShape shape,
+                   std::unique_ptr<Meeting> meeting, std::unique_ptr<Transport> transport)
     : Collective(std::move(meeting)),
       parties_(std::move(parties)),
       shape_(std::move(shape)),
+      local_(towers_of(shape_.process, parties_)),
       transport_(std::move(transport)),
       plan_(make_plan(parties_, shape_)),
       ready_(parties_.size()) {
-  for (const Party& party : parties_) {
-    inside_.push_back(device::new_stream(party.device));
-    across_.push_back(device::new_stream(party.device));
-    order(device::current_stream(party.device), inside_.back());  // the plan's memory is ready
-    order(device::current_stream(party.device), across_.back());
-  }
+  check(towers() == static_cast<int>(parties_.size()),
+        "an exchange and its meeting are of the same towers");
+  const c10::Stream none(c10::Stream::DEFAULT, c10::Device(c10::kCPU));
+  inside_.assign(parties_.size(), none);
+  across_.assign(parties_.size(), none);
+  for (const std::size_t tower : local_)
+    for (auto* streams : {&inside_, &across_}) {
+      const Device& device = parties_[tower].device;
+      (*streams)[tower] = device::new_stream(device);
+      order(device::current_stream(device), (*streams)[tower]);  // the plan's memory is ready
+    }
   for (auto& events : ready_) events.resize(shape_.buckets.size());
   Exchange::reset();
 }
@@ -54,8 +68,8 @@ Exchange::Exchange(std::vector<Party> parties, Shape shape, std::unique_ptr<Meet
 /// Its memory goes back to the compute streams: nothing may be at work there any more.
 Exchange::~Exchange() {
   for (const auto* streams : {&inside_, &across_})
-    for (const c10::Stream& stream : *streams) try {
-        stream.synchronize();
+    for (const std::size_t tower : local_) try {
+        (*streams)[tower].synchronize();
       } catch (...) {  // the device is gone, and its memory with it
       }
 }
@@ -66,6 +80,7 @@ void Exchange::reset() {
   for (auto& events : ready_)
     for (auto& event : events) event.reset();
   posts_.assign(shape_.buckets.size(), 0);
+  enqueued_ = 0;
   gathering_ = 0;
 }
 
@@ -84,18 +99,25 @@ void Exchange::post(int tower, std::size_t bucket, std::span<const ShardSum> min
   if (aborted()) throw Aborted();
   ready_[at][bucket] = std::make_unique<c10::Event>(compute.device_type());
   ready_[at][bucket]->record(compute);
-  if (++posts_[bucket] < static_cast<int>(parties_.size())) return;
-  // Not before: a tower may be many buckets ahead of the others.
-  for (std::size_t each = 0; each < parties_.size(); ++each)
-    ready_[each][bucket]->block(inside_[each]);
-  enqueue(plan_.buckets[bucket]);
+  if (++posts_[bucket] == local_.size()) enqueue_ready(bucket);
+}
+
+/// All local towers have posted `bucket`. Processes must enqueue what crosses them in one order,
+/// which is that of backward as a rule; inside of one process any will do.
+void Exchange::enqueue_ready(std::size_t bucket) {
+  if (local_.size() == parties_.size()) return enqueue(bucket);
+  for (; enqueued_ < posts_.size(); ++enqueued_) {
+    const std::size_t next = posts_.size() - 1 - enqueued_;
+    if (posts_[next] < local_.size()) return;
+    enqueue(next);
+  }
 }
 
 /// Copies the gradients of a bucket from where autograd left them into the tower's gradient arenas.
 void Exchange::pack(int tower, std::size_t bucket, std::span<const ShardSum> mine) {
   const torch::NoGradGuard no_grad;
   const auto& [arena, range] = shape_.buckets[bucket];
-  for (const Plan::Root& root : plan_.roots[static_cast<std::size_t>(tower)]) {
+  for (const ExchangePlan::Root& root : plan_.roots[static_cast<std::size_t>(tower)]) {
     const auto sum = std::find_if(mine.begin(), mine.end(),
                                   [&](const ShardSum& each) { return each.first == root.shard; });
     for_each_run(shape_.layouts[arena], range,
@@ -112,10 +134,12 @@ void Exchange::pack(int tower, std::size_t bucket, std::span<const ShardSum> min
   }
 }
 
-/// Enqueues the exchange of one bucket on all towers. While the owners take in one pack, the agents
-/// sum the next.
-void Exchange::enqueue(const BucketPlan& bucket) {
-  for (const PackPlan& pack : bucket.packs) {
+/// Enqueues the exchange of one bucket on all local towers. While the owners take in one pack, the
+/// agents sum the next.
+void Exchange::enqueue(std::size_t bucket) {
+  // Not before: a tower may be many buckets ahead of the others.
+  for (const std::size_t tower : local_) ready_[tower][bucket]->block(inside_[tower]);
+  for (const PackPlan& pack : plan_.buckets[bucket].packs) {
     if (shape_.reduction == Reduction::fast && transport_->sum(pack.sums, inside_)) continue;
     transport_->move(pack.to_agents, inside_);
     enqueue_sums(pack.inside, inside_);
@@ -123,8 +147,7 @@ void Exchange::enqueue(const BucketPlan& bucket) {
       enqueue_sums(pack.across, inside_);
       continue;
     }
-    for (std::size_t tower = 0; tower < inside_.size(); ++tower)
-      order(inside_[tower], across_[tower]);
+    for (const std::size_t tower : local_) order(inside_[tower], across_[tower]);
     transport_->move(pack.to_owners, across_);
     enqueue_sums(pack.across, across_);
   }
@@ -181,7 +204,7 @@ void Exchange::gather(int tower) {
     const std::scoped_lock lock(mutex_);
     if (aborted()) throw Aborted();
     order(device::current_stream(parties_[at].device), inside_[at]);
-    if (++gathering_ == static_cast<int>(parties_.size())) {
+    if (++gathering_ == local_.size()) {
       transport_->move(plan_.gather_across, inside_);
       transport_->move(plan_.gather_inside, inside_);
       gathering_ = 0;  // outside a step there may be more

@@ -9,22 +9,50 @@
 namespace lockstep::collective {
 namespace {
 
-/// A subtree's sum over one run of a slice, and the tower that has it.
+/// Part of a run; of one that is in another process there is none either.
+torch::Tensor part(const torch::Tensor& run, std::int64_t begin, std::int64_t size) {
+  return run.defined() ? run.narrow(0, begin, size) : run;
+}
+
+/// A subtree's sum over a slice, and the tower that has it.
 struct Term {
   int tower = 0;
   torch::Tensor run;
 };
 using TermsByRoot = std::map<int, Term>;  // by first shard of the subtree
 
+/// Neighbouring towers [begin, end) of one process.
+struct Group {
+  int begin = 0, end = 0;
+  int size() const { return end - begin; }
+};
+
+/// Cuts towers into groups of at most `most`; 0: as large as the processes.
+std::vector<Group> groups_of(const std::vector<Party>& parties, int most) {
+  std::vector<Group> groups;
+  for (int tower = 0; tower < static_cast<int>(parties.size()); ++tower) {
+    const bool together = !groups.empty() &&
+                          parties[static_cast<std::size_t>(tower)].process ==
+                              parties[static_cast<std::size_t>(tower) - 1].process &&
+                          (most <= 0 || groups.back().size() < most);
+    if (together)
+      ++groups.back().end;
+    else
+      groups.push_back({tower, tower + 1});
+  }
+  return groups;
+}
+
+/// Goes through the plan for all towers, and keeps of it what local towers do.
 class Planner {
  public:
-  Planner(const std::vector<Party>& parties, const Shape& shape)
+  Planner(const std::vector<Party>& parties, const ExchangeShape& shape)
       : parties_(parties),
         shape_(shape),
         towers_(static_cast<int>(parties.size())),
-        group_(shape.how.group > 0 ? std::min(shape.how.group, towers_) : towers_) {}
+        groups_(groups_of(parties, shape.how.group)) {}
 
-  Plan make() {
+  ExchangePlan make() {
     make_roots();
     plan_.sums.resize(parties_.size());
     for (const arena::Bucket& bucket : shape_.buckets) add_bucket(bucket);
@@ -33,10 +61,12 @@ class Planner {
 
  private:
   const Party& party(int tower) const { return parties_[static_cast<std::size_t>(tower)]; }
+  bool local(int tower) const { return party(tower).process == shape_.process; }
 
   /// Gradient arenas start as -0, the number that changes nothing when it is added: it stays in the
   /// gaps, and stands for a gradient that is not there.
   torch::Tensor room(int tower, std::int64_t size, torch::Dtype dtype) const {
+    if (!local(tower)) return {};
     return torch::full({size}, -0.0,
                        torch::dtype(dtype).device(device::torch_device(party(tower).device)));
   }
@@ -46,22 +76,18 @@ class Planner {
     for (int tower = 0; tower < towers_; ++tower)
       for (const int shard :
            roots_of(party(tower).first_shard, party(tower).end_shard, shape_.shards)) {
-        Plan::Root root{shard, {}};
+        ExchangePlan::Root root{shard, {}};
         for (const arena::Layout& layout : shape_.layouts)
           root.arenas.push_back(room(tower, layout.size, layout.dtype));
         plan_.roots[static_cast<std::size_t>(tower)].push_back(std::move(root));
       }
   }
 
-  int groups() const { return (towers_ + group_ - 1) / group_; }
-  int group_of(int tower) const { return tower / group_; }
-  int group_begin(int group) const { return group * group_; }
-  int group_end(int group) const { return std::min((group + 1) * group_, towers_); }
-
   /// The member of `group` that stands for `owner`: the owner itself in its own group.
-  int agent(int group, int owner) const {
-    const int size = group_end(group) - group_begin(group);
-    return group_begin(group) + owner % group_ % size;
+  int agent(const Group& group, int owner) const {
+    const Group& own = *std::ranges::find_if(
+        groups_, [&](const Group& each) { return owner >= each.begin && owner < each.end; });
+    return group.begin + (owner - own.begin) % group.size();
   }
 
   void add_bucket(const arena::Bucket& bucket) {
@@ -80,23 +106,21 @@ class Planner {
                           int owner) {
     const torch::Dtype dtype = shape_.layouts[bucket.arena].dtype;
     if (slice.size() == 0 || shape_.shards == 0) return room(owner, slice.size(), dtype);
-    std::vector<TermsByRoot> by_group;
     TermsByRoot all;
-    for (int group = 0; group < groups(); ++group) {
-      by_group.push_back(collect(plan, bucket, slice, agent(group, owner), group));
-      for (auto& [shard, term] : by_group.back()) {
+    for (const Group& group : groups_)
+      for (auto& [shard, term] : collect(plan, bucket, slice, agent(group, owner), group)) {
         if (term.tower != owner) {
           const torch::Tensor arrived = room(owner, slice.size(), dtype);
-          add_moves(plan, &PackPlan::to_owners, {term.tower, owner, term.run, arrived});
+          add_moves(plan, &PackPlan::to_owners, slice.size(),
+                    {term.tower, owner, term.run, arrived});
           term = {owner, arrived};
         }
         all.emplace(shard, term);
       }
-    }
     std::vector<bool> present(static_cast<std::size_t>(shape_.shards));
     for (const auto& [shard, term] : all) present[static_cast<std::size_t>(shard)] = true;
     for (const Merge& merge : merges_left(present))
-      add_addition(plan, &PackPlan::across, all, merge);
+      add_addition(plan, &PackPlan::across, slice.size(), all, merge);
     const torch::Tensor result = all.at(0).run;
     add_sums(plan, bucket, slice, owner, result);
     return result;
@@ -104,26 +128,28 @@ class Planner {
 
   /// The terms that a group brings to a slice, at its agent, merged as far as the group can.
   TermsByRoot collect(BucketPlan& plan, const arena::Bucket& bucket, arena::Slice slice, int agent,
-                      int group) {
+                      const Group& group) {
+    const torch::Dtype dtype = shape_.layouts[bucket.arena].dtype;
     TermsByRoot terms;
-    for (int member = group_begin(group); member < group_end(group); ++member)
-      for (const Plan::Root& root : plan_.roots[static_cast<std::size_t>(member)]) {
-        torch::Tensor run = root.arenas[bucket.arena].narrow(0, slice.begin, slice.size());
+    for (int member = group.begin; member < group.end; ++member)
+      for (const ExchangePlan::Root& root : plan_.roots[static_cast<std::size_t>(member)]) {
+        torch::Tensor run = part(root.arenas[bucket.arena], slice.begin, slice.size());
         if (member != agent) {
-          const torch::Tensor arrived = room(agent, slice.size(), run.scalar_type());
-          add_moves(plan, &PackPlan::to_agents, {member, agent, run, arrived});
+          const torch::Tensor arrived = room(agent, slice.size(), dtype);
+          add_moves(plan, &PackPlan::to_agents, slice.size(), {member, agent, run, arrived});
           run = arrived;
         }
         terms.emplace(root.shard, Term{agent, run});
       }
-    const int first = party(group_begin(group)).first_shard;
-    for (int shard = first; shard < party(group_end(group) - 1).end_shard; ++shard)
+    const int first = party(group.begin).first_shard;
+    for (int shard = first; shard < party(group.end - 1).end_shard; ++shard)
       for (const Merge& merge : merges_after(shard, first, shape_.shards))
-        if (terms.contains(merge.from)) add_addition(plan, &PackPlan::inside, terms, merge);
+        if (terms.contains(merge.from))
+          add_addition(plan, &PackPlan::inside, slice.size(), terms, merge);
     return terms;
   }
 
-  /// Cuts a whole slice into packs and calls add(pack, cut), where cut(run) is the pack's part.
+  /// Cuts a slice of `size` into packs and calls add(pack, cut), where cut(run) is the pack's part.
   template <class Add>
   void for_each_pack(BucketPlan& plan, std::int64_t size, const Add& add) const {
     const auto packs = static_cast<std::int64_t>(plan.packs.size());
@@ -131,23 +157,25 @@ class Planner {
       const std::int64_t begin = size * k / packs, end = size * (k + 1) / packs;
       if (begin == end) continue;
       add(plan.packs[static_cast<std::size_t>(k)],
-          [=](const torch::Tensor& run) { return run.narrow(0, begin, end - begin); });
+          [=](const torch::Tensor& run) { return part(run, begin, end - begin); });
     }
   }
 
-  void add_moves(BucketPlan& plan, std::vector<Move> PackPlan::*list, const Move& move) const {
-    for_each_pack(plan, move.source.numel(), [&](PackPlan& pack, const auto& cut) {
+  void add_moves(BucketPlan& plan, std::vector<Move> PackPlan::*list, std::int64_t size,
+                 const Move& move) const {
+    if (!local(move.from) && !local(move.to)) return;
+    for_each_pack(plan, size, [&](PackPlan& pack, const auto& cut) {
       (pack.*list).push_back({move.from, move.to, cut(move.source), cut(move.target)});
     });
   }
 
-  void add_addition(BucketPlan& plan, std::vector<Addition> PackPlan::*list, TermsByRoot& terms,
-                    const Merge& merge) const {
+  void add_addition(BucketPlan& plan, std::vector<Addition> PackPlan::*list, std::int64_t size,
+                    TermsByRoot& terms, const Merge& merge) const {
     const Term from = terms.at(merge.from);
     terms.erase(merge.from);
     const auto [into, moved] = terms.emplace(merge.into, from);
-    if (moved) return;
-    for_each_pack(plan, from.run.numel(), [&](PackPlan& pack, const auto& cut) {
+    if (moved || !local(from.tower)) return;
+    for_each_pack(plan, size, [&](PackPlan& pack, const auto& cut) {
       (pack.*list).push_back({from.tower, cut(into->second.run), cut(from.run)});
     });
   }
@@ -159,7 +187,7 @@ class Planner {
       Sum sum{owner, {}, cut(target)};
       for (const auto& roots : plan_.roots)
         sum.sources.push_back(
-            cut(roots.front().arenas[bucket.arena].narrow(0, slice.begin, slice.size())));
+            cut(part(roots.front().arenas[bucket.arena], slice.begin, slice.size())));
       pack.sums.push_back(std::move(sum));
     });
   }
@@ -167,21 +195,25 @@ class Planner {
   /// An owner's parameters go to the agents of the other groups, and from agents to members.
   void add_gather(const arena::Bucket& bucket, arena::Slice slice, int owner) {
     const auto run = [&](int tower) {
-      return party(tower).parameters[bucket.arena].narrow(0, slice.begin, slice.size());
+      return local(tower) ? part(party(tower).parameters[bucket.arena], slice.begin, slice.size())
+                          : torch::Tensor();
     };
-    for (int group = 0; group < groups(); ++group) {
+    const auto add = [&](std::vector<Move>& list, int from, int to) {
+      if (from != to && (local(from) || local(to))) list.push_back({from, to, run(from), run(to)});
+    };
+    for (const Group& group : groups_) {
       const int relay = agent(group, owner);
-      if (relay != owner) plan_.gather_across.push_back({owner, relay, run(owner), run(relay)});
-      for (int member = group_begin(group); member < group_end(group); ++member)
-        if (member != relay)
-          plan_.gather_inside.push_back({relay, member, run(relay), run(member)});
+      add(plan_.gather_across, owner, relay);
+      for (int member = group.begin; member < group.end; ++member)
+        add(plan_.gather_inside, relay, member);
     }
   }
 
   const std::vector<Party>& parties_;
-  const Shape& shape_;
-  const int towers_, group_;
-  Plan plan_;
+  const ExchangeShape& shape_;
+  const int towers_;
+  const std::vector<Group> groups_;
+  ExchangePlan plan_;
 };
 
 }  // namespace
@@ -199,7 +231,7 @@ std::vector<int> roots_of(int first, int end, int shards) {
   return roots;
 }
 
-Plan make_plan(const std::vector<Party>& parties, const Shape& shape) {
+ExchangePlan make_plan(const std::vector<Party>& parties, const ExchangeShape& shape) {
   const torch::NoGradGuard no_grad;
   return Planner(parties, shape).make();
 }

@@ -2,6 +2,10 @@
 
 // What moves where, and what is added to what, when towers on accelerators reduce and gather. Made
 // once, with all memory it takes.
+//
+// Towers may be spread over processes. Each process has a plan of its own: what its towers, the
+// local ones, send, take in and add, and memory for them alone. The plans are cuts of one plan for
+// all towers: for two processes, both have the same moves between them in the same order.
 
 #include <lockstep/device.h>
 #include <lockstep/exchange.h>
@@ -15,20 +19,22 @@
 
 namespace lockstep::collective {
 
-/// A tower, as far as the exchange is concerned.
+/// A tower, as far as the exchange is concerned. Parties of one process are neighbours.
 struct Party {
   Device device;
   int first_shard = 0, end_shard = 0;
-  std::vector<torch::Tensor> parameters;  ///< flat, by arena, on its device
+  std::vector<torch::Tensor> parameters;  ///< flat, by arena, on its device; only of local parties
+  int process = 0;
 };
 
 /// What is exchanged. In `fast` reduction a tower brings one sum, whatever its shards.
-struct Shape {
+struct ExchangeShape {
   int shards = 0;
   std::vector<arena::Layout> layouts;
   std::vector<arena::Bucket> buckets;
   Exchanging how;
   Reduction reduction = Reduction::exact;
+  int process = 0;  ///< this one: the local parties are those of it
 };
 
 /// into += from, in place, on the stream of `tower`.
@@ -50,13 +56,14 @@ struct BucketPlan {
   std::vector<PackPlan> packs;
 };
 
-/// Towers are cut into groups of neighbours. Of every group one member, the agent, stands for a
-/// given owner of a slice: it sums the slice inside the group, and the owner sums over agents.
-struct Plan {
+/// Towers are cut into groups of neighbours, of one process each. Of every group one member, the
+/// agent, stands for a given owner of a slice: it sums the slice inside the group, and the owner
+/// sums over agents.
+struct ExchangePlan {
   std::vector<BucketPlan> buckets;
-  std::vector<std::vector<torch::Tensor>> sums;  ///< by tower and bucket: where the sum arrives
+  std::vector<std::vector<torch::Tensor>> sums;  ///< by tower and bucket; undefined: not local
   std::vector<Move> gather_across, gather_inside;
-  /// By tower, then the roots it brings: flat gradient arenas.
+  /// By tower, then the roots it brings: flat gradient arenas, undefined where it is not local.
   struct Root {
     int shard = 0;
     std::vector<torch::Tensor> arenas;
@@ -67,6 +74,6 @@ struct Plan {
 /// Shards that are left as roots when a tower has merged what it can of [first, end).
 std::vector<int> roots_of(int first, int end, int shards);
 
-Plan make_plan(const std::vector<Party>& parties, const Shape& shape);
+ExchangePlan make_plan(const std::vector<Party>& parties, const ExchangeShape& shape);
 
 }  // namespace lockstep::collective

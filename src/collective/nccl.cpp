@@ -62,6 +62,7 @@ class Nccl final : public Transport {
   ~Nccl() override { leave(ncclCommDestroy); }
 
   void move(std::span<const Move> moves, std::span<const c10::Stream> streams) override {
+    refuse_crossing(moves, "NCCL");
     const std::scoped_lock lock(mutex_);
     start();
     Group group;
@@ -79,7 +80,7 @@ class Nccl final : public Transport {
 
   bool sum(std::span<const Sum> sums, std::span<const c10::Stream> streams) override {
     for (const Sum& sum : sums)
-      if (!nccl_type(sum.target.scalar_type())) return false;
+      if (crosses(sum) || !nccl_type(sum.target.scalar_type())) return false;
     const std::scoped_lock lock(mutex_);
     start();
     Group group;

@@ -9,6 +9,7 @@ namespace lockstep::collective {
 
 using device::order;
 void PeerCopy::move(std::span<const Move> moves, std::span<const c10::Stream> streams) {
+  refuse_crossing(moves, "copies between devices");
   const torch::NoGradGuard no_grad;
   const auto stream_of = [&](int tower) { return streams[static_cast<std::size_t>(tower)]; };
   for (const Move& move : moves) order(stream_of(move.from), outgoing(move, streams));

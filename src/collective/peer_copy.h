@@ -9,7 +9,8 @@
 
 namespace lockstep::collective {
 
-/// A tower takes in one copy after the other; what it sends goes out beside that.
+/// A tower takes in one copy after the other; what it sends goes out beside that. All towers are of
+/// one process: a move that crosses is a ConfigError.
 class PeerCopy : public Transport {
  public:
   void move(std::span<const Move> moves, std::span<const c10::Stream> streams) override;

@@ -1,12 +1,12 @@
 #pragma once
 
-// The collective of towers that share one memory: the CPU devices of one process.
+// The collective of towers that share one memory: the CPU devices of one process. What does not
+// depend on that, the sum of a slice, is in slice_sum.h.
 
 #include <vector>
 
 #include "collective/collective.h"
-#include "collective/kernels.h"
-#include "collective/tree.h"
+#include "collective/slice_sum.h"
 
 namespace lockstep::collective {
 
@@ -24,14 +24,10 @@ class SharedMemory : public Collective {
   /// Touched by its tower's thread only, but for what it publishes before a barrier.
   struct Post {
     std::span<const ShardSum> sums;
-    std::vector<std::byte> scratch;
-    std::vector<Lanes> squares;  // of each block of the slice at work
+    SliceSum sum;
   };
 
-  void reduce_slice(Post& post, const std::vector<const ShardSum*>& by_shard,
-                    const std::vector<Merge>& merges, double divisor, GradientSlice& slice);
-
-  const int shards_;
+  const std::size_t shards_;
   std::vector<Post> posts_;
 };
 

@@ -3,7 +3,10 @@
 // How bytes move between towers that each have a memory of their own.
 //
 // Calls only enqueue work on the towers' communication streams, `streams` by tower, and may come
-// from any thread, one at a time.
+// from any thread, one at a time. The streams of towers in other processes are not to be used.
+//
+// What crosses processes is told to both, each time with the end that is in this process. For two
+// processes, both are told the same moves between them in the same order.
 
 #include <c10/core/Stream.h>
 #include <torch/torch.h>
@@ -14,18 +17,26 @@
 namespace lockstep::collective {
 
 /// A run of elements that goes from one tower's device to another's: contiguous, of one dtype and
-/// length.
+/// length. The end at a tower of another process is undefined.
 struct Move {
   int from = 0, to = 0;
   torch::Tensor source, target;
 };
 
-/// A run that is summed over all towers into the memory of one.
+/// A run that is summed over all towers into the memory of one. What towers of other processes have
+/// is undefined.
 struct Sum {
   int to = 0;
   std::vector<torch::Tensor> sources;  ///< by tower
   torch::Tensor target;
 };
+
+/// Whether a tower that takes part is in another process.
+bool crosses(const Move& move);
+bool crosses(const Sum& sum);
+
+/// Throws ConfigError, naming the transport, for a move that crosses processes.
+void refuse_crossing(std::span<const Move> moves, const char* transport);
 
 class Transport {
  public:

@@ -39,7 +39,7 @@ MirroredOptions validated(MirroredOptions options) {
       options.where.exchange.packs < 1)
     throw ConfigError("exchange: bucket_bytes and group must be 0 or more, packs 1 or more.");
   const DeviceKind kind = options.where.devices.front().kind;
-  if (options.where.exchange.wire == Wire::nccl && kind != DeviceKind::gpu)
+  if (options.where.exchange.transport == TransportKind::nccl && kind != DeviceKind::gpu)
     throw ConfigError("exchange: NCCL moves bytes between GPUs; " +
                       options.where.devices.front().name() + " is none.");
   for (const Device& device : options.where.devices) {
@@ -231,14 +231,15 @@ std::unique_ptr<collective::Collective> Engine::make_collective() const {
     parties.push_back({tower.device, range.first, range.end, replicas_->parameters(tower.place)});
   }
   std::unique_ptr<collective::Transport> transport;
-  const Wire wire = options_.where.exchange.wire;
-  if (wire == Wire::nccl || (wire == Wire::best && kind == DeviceKind::gpu))
+  const TransportKind asked = options_.where.exchange.transport;
+  if (asked == TransportKind::nccl ||
+      (asked == TransportKind::best && kind == DeviceKind::gpu))
     transport = collective::make_nccl(gpus);
   else
     transport = std::make_unique<collective::PeerCopy>();
   return std::make_unique<collective::Exchange>(
       std::move(parties),
-      collective::Shape{shards, replicas_->layouts(), buckets_, options_.where.exchange,
+      collective::ExchangeShape{shards, replicas_->layouts(), buckets_, options_.where.exchange,
                         options_.method.reduction},
       std::make_unique<collective::ThreadMeeting>(towers, kind), std::move(transport));
 }

@@ -90,9 +90,9 @@ TEST(Collective, CollectPutsTheSlicesOfAllTowersTogetherAtTheFirst) {
       if (kind == DeviceKind::cpu)
         collective = std::make_unique<SharedMemory>(std::move(meeting), towers);
       else
-        collective =
-            std::make_unique<Exchange>(parties, Shape{towers, state.layouts, state.buckets, {}},
-                                       std::move(meeting), std::make_unique<PeerCopy>());
+        collective = std::make_unique<Exchange>(
+            parties, ExchangeShape{towers, state.layouts, state.buckets, {}}, std::move(meeting),
+            std::make_unique<PeerCopy>());
       const auto found = collected(*collective, state, devices);
       for (std::size_t arena = 0; arena < found.size(); ++arena)
         EXPECT_TRUE(same_bits(found[arena], state.values[arena])) << towers << " towers";
