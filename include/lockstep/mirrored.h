@@ -23,7 +23,7 @@ struct MirroredOptions {
   Where where = {};    ///< on which devices
 };
 
-namespace detail {
+namespace strategy {
 class Engine;
 }
 
@@ -31,14 +31,15 @@ class Engine;
 template <class Batch>
 class Staged {
  public:
-  explicit Staged(Batch batch, int shards)
-      : batch_(std::make_unique<Batch>(std::move(batch))), shards_(*batch_, shards) {}
+  Staged(Batch batch, int shards)
+      : batch_(std::make_unique<Batch>(std::move(batch))),
+        shards_(std::make_unique<detail::ShardsOf<Batch>>(*batch_, shards)) {}
 
  private:
   template <class Model>
   friend class Mirrored;
   std::unique_ptr<Batch> batch_;
-  detail::Shards<Batch> shards_;
+  std::unique_ptr<detail::ShardsOf<Batch>> shards_;
 };
 
 /// What Mirrored<Model> has for every model.
@@ -61,19 +62,20 @@ class MirroredBase : public Strategy {
   const torch::nn::Module& module() const override;
 
  protected:
-  using Factory = std::function<std::shared_ptr<torch::nn::Module>(int tower)>;
-  using Task = std::function<void(int tower)>;
+  using Place = detail::Place;
+  using Factory = std::function<std::shared_ptr<torch::nn::Module>(Place place)>;
+  using Task = std::function<void(Place place)>;
 
   MirroredBase(MirroredOptions options, const Factory& replica);
   StepReport run_step(const detail::ShardWork& work);
   StepReport run_compute(const detail::ShardWork& work);
-  std::shared_ptr<detail::Staging> run_stage(const detail::ShardWork& work);
+  void run_stage(detail::Shards& shards);
   void run_tasks(const std::function<Task()>& next);
-  int shown_tower();  ///< whose replica the caller sees, and may now have written to
-  torch::Device device_of(int tower) const;
+  Place shown();  ///< whose replica the caller sees, and may now have written to
+  torch::Device device_of(Place place) const;
 
  private:
-  std::unique_ptr<detail::Engine> engine_;
+  std::unique_ptr<strategy::Engine> engine_;
 };
 
 /// Trains Model on all devices. Model is any torch::nn::Module, or a holder of one (TORCH_MODULE):
@@ -95,7 +97,7 @@ class Mirrored : public MirroredBase {
   /// whose tensors differ in rows, TowerError when a tower fails: see there.
   template <class Batch, class LossFn>
   StepReport step(const Batch& batch, const LossFn& loss) {
-    detail::Shards<Batch> shards(batch, method().shards);
+    detail::ShardsOf<Batch> shards(batch, method().shards);
     return run_step(work_of(shards, loss));
   }
 
@@ -105,19 +107,19 @@ class Mirrored : public MirroredBase {
   template <class Batch>
   Staged<Batch> stage(Batch batch) {
     Staged<Batch> staged(std::move(batch), method().shards);
-    if constexpr (Shardable<Batch>) staged.shards_.staging = run_stage(staged.shards_.work());
+    run_stage(*staged.shards_);
     return staged;
   }
 
   template <class Batch, class LossFn>
   StepReport step(Staged<Batch> staged, const LossFn& loss) {
-    return run_step(work_of(staged.shards_, loss));
+    return run_step(work_of(*staged.shards_, loss));
   }
 
   /// The forward and backward pass of `step` alone: nothing is exchanged or applied. To measure.
   template <class Batch, class LossFn>
   StepReport compute(const Batch& batch, const LossFn& loss) {
-    detail::Shards<Batch> shards(batch, method().shards);
+    detail::ShardsOf<Batch> shards(batch, method().shards);
     return run_compute(work_of(shards, loss));
   }
 
@@ -137,8 +139,8 @@ class Mirrored : public MirroredBase {
         Result* result = results.emplace_back(std::make_unique<Result>()).get();
         auto batch = std::make_shared<Batch>(*next);
         ++next;
-        return [=, this, &metric](int tower) {
-          *result = metric(model_of(tower), batch::aligned(batch::to(*batch, device_of(tower))));
+        return [=, this, &metric](Place place) {
+          *result = metric(model_of(place), batch::aligned(batch::to(*batch, device_of(place))));
         };
       });
       Result total{};
@@ -149,7 +151,7 @@ class Mirrored : public MirroredBase {
 
   /// The first tower's replica. Between steps its weights are the weights: write them in place, or
   /// load them, with torch::load or load(archive). Ask for it anew each time you write.
-  Model& model() { return model_of(shown_tower()); }
+  Model& model() { return model_of(shown()); }
 
  private:
   using Models = std::shared_ptr<std::vector<std::shared_ptr<Model>>>;
@@ -157,8 +159,8 @@ class Mirrored : public MirroredBase {
   template <class Make>
   Mirrored(MirroredOptions options, const Models& models, const Make& make)
       : MirroredBase(reserve(std::move(options), *models),
-                     [&](int tower) -> std::shared_ptr<torch::nn::Module> {
-                       auto& model = (*models)[static_cast<std::size_t>(tower)] = make();
+                     [&](Place place) -> std::shared_ptr<torch::nn::Module> {
+                       auto& model = (*models)[place.index()] = make();
                        if constexpr (std::is_base_of_v<torch::nn::Module, Model>)
                          return model;
                        else if constexpr (detail::kIsHolder<Model>)
@@ -174,20 +176,18 @@ class Mirrored : public MirroredBase {
   }
 
   template <class Batch, class LossFn>
-  detail::ShardWork work_of(detail::Shards<Batch>& shards, const LossFn& loss) {
-    detail::ShardWork work;
+  detail::ShardWork work_of(detail::ShardsOf<Batch>& shards, const LossFn& loss) {
+    detail::ShardWork work{shards, nullptr};
     if constexpr (Shardable<Batch>)
-      if constexpr (detail::is_loss<Model, Batch, LossFn>()) {
-        work = shards.work();
-        work.forward = [this, &shards, &loss](int tower, int shard) {
-          const Batch& own = *shards.loaded[static_cast<std::size_t>(shard)];
-          return detail::as_loss(loss(model_of(tower), own), batch::rows(own));
+      if constexpr (detail::is_loss<Model, Batch, LossFn>())
+        work.forward = [this, &shards, &loss](Place place, int shard) {
+          const Batch& own = shards.part_at(shard);
+          return detail::as_loss(loss(model_of(place), own), batch::rows(own));
         };
-      }
     return work;
   }
 
-  Model& model_of(int tower) { return *(*models_)[static_cast<std::size_t>(tower)]; }
+  Model& model_of(Place place) { return *(*models_)[place.index()]; }
 
   Models models_;
 };

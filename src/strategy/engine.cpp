@@ -5,34 +5,56 @@
 
 #include "device/accelerator.h"
 
-namespace lockstep::detail {
+namespace lockstep::strategy {
 
-using strategy::Stage;
+Engine::Engine(MirroredOptions options, const Factory& replica,
+               const Towers::MakeCollective& make_collective)
+    : options_(validated(std::move(options))),
+      pool_(options_.where.devices),
+      replicas_(make_replicas(options_, pool_, replica)),
+      map_(replicas_.layouts(), device::is_accelerator(options_.where.devices.front().kind)
+                                    ? options_.where.exchange.bucket_bytes
+                                    : 0),
+      towers_(options_.method, options_.where, pool_, replicas_, map_, make_collective),
+      runner_(options_.method, replicas_, map_, towers_),
+      loss_scale_(options_.method.precision == Precision::float16 ? options_.method.loss_scaling
+                                                                  : LossScaling{.initial = 1}),
+      balances_(options_.where.balance == Balance::automatic) {
+  towers_.make(replicas_.places());
+  if (options_.where.on_device_failure == OnDeviceFailure::replay) {
+    rescue_.emplace(towers_, replicas_, map_);
+    towers_.run([this](Tower& tower) { rescue_->mirror(tower); });
+  }
+  for (const std::string& note : {oversubscription(options_.where.devices, inventory()),
+                                  uneven_shards(options_.method.shards, towers_.size())})
+    if (!note.empty()) pending_notes_.push_back(note);
+}
 
 // One step on one tower: the whole algorithm. Only the calls of the collective cross towers.
 Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
   Outcome outcome;
-  run_shards(tower, work);  // forward and backward of its shards, gradients summed up the tree
+  collective::Collective& all = *tower.collective;
+  runner_.run(tower, work);  // forward and backward of its shards, gradients summed up the tree
 
-  enter(tower, Stage::reduce);
-  outcome.weight = collective_->sum(tower.index, {&tower.weight_terms, 1});
-  outcome.loss = collective_->sum(tower.index, {&tower.loss_terms, 1}) / outcome.weight;
+  tower.enter(Stage::reduce);
+  outcome.weight = all.sum(tower.rank, {&tower.weight_terms, 1});
+  outcome.loss = all.sum(tower.rank, {&tower.loss_terms, 1}) / outcome.weight;
   if (!std::isfinite(outcome.loss)) return outcome;  // weightless, or not finite and to be skipped
-  if (tower.index == 0) average_buffers();
-  outcome.reached = collective_->reduce(tower.index, tower.gradients.sums(),
-                                        outcome.weight * loss_scale_.value(), tower.slices);
-  outcome.norm = std::sqrt(collective_->sum(tower.index, tower.square_terms));
+  if (tower.rank == 0) average_buffers();
+  outcome.reached = all.reduce(tower.rank, tower.gradients.sums(),
+                               outcome.weight * loss_scale_.value(), tower.slices);
+  outcome.norm = std::sqrt(all.sum(tower.rank, tower.square_terms));
   if (!acceptable(tower, outcome)) return outcome;
   const double limit = options_.method.clip.global_norm;
   outcome.clipped = limit > 0 && outcome.norm > limit;
 
-  enter(tower, Stage::update);
+  tower.enter(Stage::update);
   const optim::Moment moment{.updates = updates_,
                              .clip_factor = outcome.clipped ? limit / outcome.norm : 1,
                              .average_keep = average_keep()};
   for (optim::SliceUpdate& slice : tower.updates)
     slice.apply(options_.method.optimizer, moment, outcome.reached);
-  collective_->gather(tower.index);
+  all.gather(tower.rank);
   outcome.applied = true;
   return outcome;
 }
@@ -46,8 +68,8 @@ bool Engine::acceptable(Tower& tower, Outcome& outcome) {
   const int shard = tower.gradients.non_finite_shard();
   tower.culprits.assign(1, shard >= 0 ? 1.0 : 0.0);
   tower.culprit_terms = tower.culprits;
-  const double culprits = collective_->sum(tower.index, {&tower.culprit_terms, 1});
-  if (shard >= 0 || (culprits == 0 && tower.index == 0)) {
+  const double culprits = tower.collective->sum(tower.rank, {&tower.culprit_terms, 1});
+  if (shard >= 0 || (culprits == 0 && tower.rank == 0)) {
     tower.shard = shard;
     throw NonFiniteError(shard >= 0 ? "the gradient is not finite"
                                     : "the sum of the gradients is not finite");
@@ -62,22 +84,17 @@ double Engine::average_keep() const {
   return warm_up ? std::min(decay, (1 + step) / (10 + step)) : decay;
 }
 
-void Engine::enter(Tower& tower, Stage stage) {
-  tower.clock.enter(stage, collective_->waited(tower.index));
-}
-
 StepReport Engine::step(const ShardWork& work) {
   const Seconds begin = now();
-  return surviving(strategy::name_of(Stage::input), [&] { return attempt(work, begin); });
+  return surviving(name_of(Stage::input), [&] { return attempt(work, begin); });
 }
 
 StepReport Engine::attempt(const ShardWork& work, Seconds begin) {
   Outcome outcome;
-  run_towers([&](Tower& tower) {
-    const Outcome own = train(tower, work);
-    if (tower.index == 0) outcome = own;
-    if (own.applied && options_.where.on_device_failure == OnDeviceFailure::replay)
-      mirror_slots(tower);
+  run_towers(/*exchanges=*/true, [&](Tower& tower) {
+    Outcome own = train(tower, work);
+    if (own.applied && rescue_) rescue_->mirror(tower);
+    if (tower.rank == 0) outcome = std::move(own);
   });
   settle_buffers(outcome.applied);
   if (outcome.applied) ++updates_;
@@ -93,109 +110,113 @@ StepReport Engine::attempt(const ShardWork& work, Seconds begin) {
 /// Prepares the buffers that will go with the updated weights. By the first tower, when the others
 /// have computed their shards and cannot have begun to update.
 void Engine::average_buffers() {
-  std::vector<std::vector<torch::Tensor>> by_shard;
+  std::vector<Flats> by_shard;
   for (const Tower& tower : towers_)
     by_shard.insert(by_shard.end(), tower.buffers.begin(), tower.buffers.end());
-  replicas_->average_buffers(by_shard);
+  replicas_.average_buffers(by_shard);
 }
 
 /// After an applied step the buffers follow the weights, else they are what they were.
 void Engine::settle_buffers(bool applied) try {
-  if (!applied) return replicas_->restore_buffers();
-  torn_ = true;  // until they follow
-  replicas_->commit_buffers();
-  torn_ = false;
+  if (!applied) return replicas_.restore_buffers();
+  torn_.until_done([this] { replicas_.commit_buffers(); });
 } catch (const DeviceLost& lost) {
-  throw TowerError(lost.device, steps_, -1, strategy::name_of(Stage::update),
-                   std::current_exception());
+  throw TowerError(lost.device, steps_, -1, name_of(Stage::update), std::current_exception());
 }
 
 StepReport Engine::compute(const ShardWork& work) {
   const Seconds begin = now();
-  return surviving(strategy::name_of(Stage::input), [&] {
-    run_towers([&](Tower& tower) {
-      tower.exchanges = false;
-      run_shards(tower, work);
-    });
-    replicas_->restore_buffers();
+  return surviving(name_of(Stage::input), [&] {
+    run_towers(/*exchanges=*/false, [&](Tower& tower) { runner_.run(tower, work); });
+    replicas_.restore_buffers();
     Mean loss;
     for (const Tower& tower : towers_) loss += tower.loss();
     return report({.loss = loss.value(), .weight = loss.weight}, begin);
   });
 }
 
-void Engine::require_whole() const {
-  check(!torn_,
-        "the weights were lost in an earlier failure: load a state, or make the towers anew");
-}
-
 /// Runs one step's `job` on all towers. When one fails, what the step has left is cleared away, and
 /// the first error comes out as a TowerError.
-void Engine::run_towers(const std::function<void(Tower&)>& job) {
+void Engine::run_towers(bool exchanges, const Towers::Job& job) {
   check(!averaged_, "no step inside with_averaged_weights");
-  require_whole();
-  replicas_->adopt();
-  if (!collective_) collective_ = make_collective();
+  torn_.require_whole();
+  replicas_.adopt();
+  collective::Collective& collective = towers_.collective();
   device::begin_step(options_.where.devices.front().kind, steps_);
-  for (const Tower& tower : towers_)  // should the caller have run a backward of its own
-    strategy::drop_gradients((*replicas_)[tower.place].tensors.trainable);
-  Tower* const failed = first_to_fail([&](Tower& tower) {
-    tower.begin_step(collective_->waited(tower.index));
+  for (const Place place : replicas_.places())  // should the caller have run a backward of its own
+    drop_gradients(replicas_[place].tensors.trainable);
+  const Pass pass{steps_, loss_scale_.value(), audits_, exchanges};
+  const std::optional<Failure> failure = towers_.run_together([&](Tower& tower) {
+    tower.begin_step(collective, pass);
     job(tower);
-    tower.clock.stop(collective_->waited(tower.index));
+    tower.end_step();
   });
-  if (!failed) return;
-  const Stage stage = failed->clock.stage();
-  torn_ = stage == Stage::update || replicas_->weights_written();
+  if (!failure) return;
+  if (failure->stage == Stage::update || replicas_.weights_written()) torn_.mark();
   try {
-    replicas_->recover();
+    replicas_.recover();
   } catch (...) {  // the error that counts is the tower's
   }
-  for (Tower& each : towers_) {
-    each.gradients.clear();
-    strategy::drop_gradients((*replicas_)[each.place].tensors.trainable);
+  for (Tower& tower : towers_) {
+    tower.gradients.clear();
+    drop_gradients(replicas_[tower.place].tensors.trainable);
   }
-  fail(*failed, strategy::name_of(stage));
+  require_success(failure, name_of(failure->stage));
 }
 
-/// Runs `job` on all towers; the first that fails frees the others. Null when none does.
-Engine::Tower* Engine::first_to_fail(const std::function<void(Tower&)>& job) {
-  collective_->reset();
-  std::atomic<Tower*> failed = nullptr;
-  pool_->run([&](int place) {
-    if (!tower_at(place)) return;
-    try {
-      job(*tower_at(place));
-    } catch (const collective::Aborted&) {
-    } catch (...) {
-      keep_first(failed, *tower_at(place));
-      collective_->abort();
-    }
-  });
-  return failed;
+void Engine::require_success(const std::optional<Failure>& failure, const char* stage) const {
+  if (failure) throw TowerError(failure->device, steps_, failure->shard, stage, failure->cause);
 }
 
-/// Notes the exception at work as `tower`'s, unless another tower was first.
-void Engine::keep_first(std::atomic<Tower*>& failed, Tower& tower) {
-  Tower* none = nullptr;
-  if (failed.compare_exchange_strong(none, &tower)) tower.error = std::current_exception();
+/// False when the step cannot be replayed.
+bool Engine::go_on_without(const TowerError& error) {
+  if (!rescue_ || torn_ || averaged_ || !is_device_failure(error.cause)) return false;
+  if (!rescue_->go_on_without(error.device, torn_)) return false;
+  pending_notes_.push_back(std::string(error.what()) + ". The other devices go on without it.");
+  return true;
 }
 
-/// A tower may have been the one to notice that another's device is lost: that one is named.
-void Engine::fail(Tower& tower, const std::string& stage) {
-  std::string device = tower.device.name();
-  const int at = tower.shard;
-  for (Tower& each : towers_) each.shard = -1;
-  int shard = at;
-  const std::exception_ptr error = std::exchange(tower.error, nullptr);
+/// Gives slow devices fewer shards. The step is over: what fails here must not make it look as if
+/// it had failed.
+void Engine::balance() {
+  Ranges now;
+  std::vector<Seconds> times;
+  for (const Tower& tower : towers_) {
+    const Seconds all = tower.clock.in(Stage::forward) + tower.clock.in(Stage::backward);
+    Seconds& time = shard_times_[tower.place];
+    if (tower.computed > 0) time = smoothed(time, all / tower.computed);
+    times.push_back(time);
+    now.push_back(tower.shards);
+  }
+  const Ranges then = balanced(now, times);
+  if (then == now) return;
   try {
-    std::rethrow_exception(error);
-  } catch (const DeviceLost& lost) {
-    if (lost.device != device) shard = -1;
-    device = lost.device;
-  } catch (...) {
+    towers_.assign(then);
+  } catch (const std::exception& error) {
+    balances_ = false;
+    pending_notes_.push_back(
+        "shards stay where they are, for the exchange could not be planned anew: " +
+        std::string(error.what()));
+    try {
+      towers_.assign(now);
+    } catch (const std::exception&) {  // the next step plans it, or says why it cannot
+    }
   }
-  throw TowerError(device, steps_, shard, stage, error);
 }
 
-}  // namespace lockstep::detail
+void Engine::set_learning_rate(double lr) {
+  if (!(std::isfinite(lr) && lr >= 0))
+    throw ConfigError("the learning rate is " + std::to_string(lr) + "; it must be 0 or more.");
+  lockstep::set_learning_rate(options_.method.optimizer, lr);
+}
+
+Place Engine::shown() {
+  replicas_.touch();
+  return replicas_.first();
+}
+
+torch::Device Engine::device_of(Place place) const {
+  return device::torch_device(towers_.device(place));
+}
+
+}  // namespace lockstep::strategy

@@ -1,13 +1,11 @@
+#include "device/accelerator.h"
 #include "device/autocast.h"
 #include "device/device_scope.h"
 #include "device/random_stream.h"
 #include "strategy/engine.h"
 #include "strategy/task_queue.h"
 
-namespace lockstep::detail {
-
-using strategy::Replica;
-
+namespace lockstep::strategy {
 namespace {
 
 /// Puts a replica into evaluation mode and back to exactly what it was, module by module.
@@ -29,36 +27,39 @@ class EvaluationMode {
   std::vector<bool> training_;
 };
 
+/// Takes tasks out of a queue until there are no more, and runs them on a tower.
+void work_off(TaskQueue& tasks, Tower& tower, Replicas& replicas, const Method& method) {
+  const torch::Device device = device::torch_device(tower.device);
+  const torch::NoGradGuard no_grad;
+  const EvaluationMode mode(replicas[tower.place]);
+  const device::DeviceScope scope(device);
+  const device::AutocastScope autocast(device.type(), method.precision);
+  while (const auto task = tasks.pop()) {
+    replicas.begin_shard(tower.place);
+    tower.generator.set_current_seed(
+        device::stream_seed(method.seed, device::kEvaluateStream, task->number));
+    const device::RandomScope random(tower.generator);
+    task->run(tower.place);
+    replicas.check_shard(tower.place);
+  }
+}
+
 }  // namespace
 
 void Engine::run_tasks(const std::function<Task()>& next) {
-  require_whole();
-  surviving("evaluate", [this] { replicas_->adopt(); });
-  strategy::TaskQueue queue(2 * towers_.size());
-  std::atomic<Tower*> failed = nullptr;
-  const std::function<void(int)> work = [&](int place) {
-    if (!tower_at(place)) return;
-    Tower& tower = *tower_at(place);
-    tower.shard = -1;
+  torn_.require_whole();
+  surviving("evaluate", [this] { replicas_.adopt(); });
+  TaskQueue queue(2 * static_cast<std::size_t>(towers_.size()));
+  FirstFailure first;
+  const Towers::Job job = [&](Tower& tower) {
     try {
-      const torch::NoGradGuard no_grad;
-      const EvaluationMode mode((*replicas_)[place]);
-      const device::DeviceScope scope(device_of(place));
-      const device::AutocastScope autocast(device_of(place).type(), options_.method.precision);
-      while (const auto task = queue.pop()) {
-        replicas_->begin_shard(place);
-        tower.generator.set_current_seed(
-            device::stream_seed(options_.method.seed, device::kEvaluateStream, task->number));
-        const device::RandomScope random(tower.generator);
-        task->run(place);
-        replicas_->check_shard(place);
-      }
+      work_off(queue, tower, replicas_, options_.method);
     } catch (...) {
-      keep_first(failed, tower);
+      first.keep(tower);
       queue.cancel();
     }
   };
-  pool_->start(work);
+  towers_.start(job);
   std::exception_ptr unreadable;  // what the caller's range threw
   try {
     for (std::int64_t number = 0;; ++number) {
@@ -70,23 +71,23 @@ void Engine::run_tasks(const std::function<Task()>& next) {
     unreadable = std::current_exception();
     queue.cancel();
   }
-  pool_->finish();
-  torn_ = replicas_->weights_written();
+  towers_.finish();
+  if (replicas_.weights_written()) torn_.mark();
   try {
-    replicas_->recover();        // should a metric have written to buffers
+    replicas_.recover();         // should a metric have written to buffers
   } catch (const DeviceLost&) {  // the next step meets it
   }
   if (unreadable) std::rethrow_exception(unreadable);
-  if (failed) fail(*failed, "evaluate");
+  require_success(first.get(), "evaluate");
 }
 
 void Engine::with_averaged_weights(const std::function<void()>& evaluation) {
   if (!options_.method.moving_average)
     throw ConfigError("there are no averaged weights; set moving_average in MirroredOptions.");
   check(!averaged_, "with_averaged_weights does not nest");
-  require_whole();
+  torn_.require_whole();
   surviving("evaluate", [this] {
-    replicas_->adopt();
+    replicas_.adopt();
     swap_averages();
   });
   try {
@@ -101,20 +102,20 @@ void Engine::with_averaged_weights(const std::function<void()>& evaluation) {
 /// Exchanges weights and averages, on all towers or on none.
 void Engine::swap_averages() {
   if (updates_ > 0) {  // before, the average is the weights
-    if (!collective_) collective_ = make_collective();
-    Tower* failed = first_to_fail([](Tower& tower) {
+    const auto run = [this](const Towers::Job& job) {
+      require_success(towers_.run_together(job), "evaluate");
+    };
+    run([](Tower& tower) {
       for (optim::SliceUpdate& slice : tower.updates) slice.prepare_swap();
     });
-    if (failed) fail(*failed, "evaluate");
-    torn_ = true;  // until all have swapped
-    failed = first_to_fail([this](Tower& tower) {
-      for (optim::SliceUpdate& slice : tower.updates) slice.swap_average();
-      collective_->gather(tower.index);
+    torn_.until_done([&] {
+      run([this](Tower& tower) {
+        for (optim::SliceUpdate& slice : tower.updates) slice.swap_average();
+        towers_.collective().gather(tower.rank);
+      });
     });
-    if (failed) fail(*failed, "evaluate");
-    torn_ = false;
   }
   averaged_ = !averaged_;
 }
 
-}  // namespace lockstep::detail
+}  // namespace lockstep::strategy

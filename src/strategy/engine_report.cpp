@@ -6,9 +6,7 @@
 #include "device/accelerator.h"
 #include "strategy/engine.h"
 
-namespace lockstep::detail {
-
-using strategy::Stage;
+namespace lockstep::strategy {
 
 namespace {
 
@@ -71,8 +69,9 @@ std::vector<std::string> Engine::notes(const std::vector<char>& reached) {
   std::vector<std::string> result = std::exchange(pending_notes_, {});
   const bool any = std::ranges::find(reached, 1) != reached.end();
   for (std::size_t i = 0; any && i < reached.size(); ++i)
-    if (!reached[i] && noted_.insert(seats_[i]->name).second)
-      result.push_back("parameter '" + seats_[i]->name + "' got no gradient: it is left as it is.");
+    if (!reached[i] && noted_.insert(map_.seats[i]->name).second)
+      result.push_back("parameter '" + map_.seats[i]->name +
+                       "' got no gradient: it is left as it is.");
   for (const Fallback& fallback : fallbacks())
     if (noted_.insert(fallback.op + " for " + fallback.device).second)
       result.push_back(fallback.op + " runs on the CPU for " + fallback.device + ": " +
@@ -82,9 +81,9 @@ std::vector<std::string> Engine::notes(const std::vector<char>& reached) {
 
 void Engine::trace() {
   for (const Tower& tower : towers_)
-    for (const strategy::StageClock::Span& span : tower.clock.spans())
-      options_.where.trace->add(tower.device.name(), "stages", strategy::name_of(span.stage),
-                                span.begin, span.end);
+    for (const StageClock::Span& span : tower.clock.spans())
+      options_.where.trace->add(tower.device.name(), "stages", name_of(span.stage), span.begin,
+                                span.end);
 }
 
-}  // namespace lockstep::detail
+}  // namespace lockstep::strategy

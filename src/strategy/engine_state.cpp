@@ -1,186 +1,121 @@
-#include <map>
-
 #include "strategy/engine.h"
 
-namespace lockstep::detail {
-
+namespace lockstep::strategy {
 namespace {
 
-/// Tensors of a state, found by name.
-class ByName {
- public:
-  explicit ByName(const std::vector<NamedTensor>& tensors) {
-    for (const NamedTensor& tensor : tensors) by_name_[tensor.name] = &tensor.value;
-  }
-
-  /// Throws ConfigError when it is not there, or of another size or type.
-  const torch::Tensor& at(const std::string& name, at::IntArrayRef sizes,
-                          torch::ScalarType dtype) const {
-    const auto found = by_name_.find(name);
-    if (found == by_name_.end())
-      throw ConfigError("the state has no '" + name + "': it is of another model or optimizer.");
-    const torch::Tensor& value = *found->second;
-    if (value.sizes() != sizes || value.scalar_type() != dtype)
-      throw ConfigError("'" + name + "' of the state is " + value.toString() +
-                        " of another size or type than the model's.");
-    return value;
-  }
-
- private:
-  std::map<std::string, const torch::Tensor*> by_name_;
-};
-
-/// Calls f(flat, seat, value) for every seat of `layouts`, with the tensor that `tensors` have
-/// under the seat's name and `suffix`. Throws ConfigError when it is not there, or of another size.
-template <class F>
-void for_each_named(const std::vector<NamedTensor>& tensors, const std::string& suffix,
-                    const std::vector<arena::Layout>& layouts, const F& f) {
-  const ByName by_name(tensors);
-  for (std::size_t i = 0; i < layouts.size(); ++i)
-    for (const arena::Seat& seat : layouts[i].seats)
-      f(i, seat, by_name.at(seat.name + suffix, seat.sizes, layouts[i].dtype));
+torch::Tensor copy_of(const torch::Tensor& tensor) {
+  return tensor.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
 }
 
-/// Flat tensors on the CPU with the values of `tensors` in their seats.
-std::vector<torch::Tensor> flat(const std::vector<NamedTensor>& tensors, const std::string& suffix,
-                                const std::vector<arena::Layout>& layouts) {
-  std::vector<torch::Tensor> flats;
-  for (const arena::Layout& layout : layouts) flats.push_back(arena::allocate(layout, torch::kCPU));
-  for_each_named(tensors, suffix, layouts,
-                 [&](std::size_t i, const arena::Seat& seat, const torch::Tensor& value) {
-                   arena::view(flats[i], seat).copy_(value);
-                 });
-  return flats;
+std::vector<NamedTensor> copies_of(const std::vector<arena::Entry>& entries) {
+  std::vector<NamedTensor> copies;
+  for (const arena::Entry& entry : entries) copies.push_back({entry.name, copy_of(entry.tensor)});
+  return copies;
 }
 
 }  // namespace
 
-/// Whole arenas on the CPU, from one part of each slice.
-std::vector<torch::Tensor> Engine::put_together(const PartOf& part) const {
-  const torch::NoGradGuard no_grad;
-  std::vector<torch::Tensor> flats;
-  for (const arena::Layout& layout : replicas_->layouts())
-    flats.push_back(arena::allocate(layout, torch::kCPU));
-  for (const Tower& tower : towers_)
-    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-      const arena::Slice range = tower.slices[bucket].range;
-      flats[buckets_[bucket].arena].narrow(0, range.begin, range.size()).copy_(part(tower, bucket));
-    }
-  return flats;
-}
-
-/// The reverse: copies whole arenas into one part of each slice.
-void Engine::take_apart(const std::vector<torch::Tensor>& flats, const PartOf& part) {
-  const torch::NoGradGuard no_grad;
-  for (const Tower& tower : towers_)
-    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-      const arena::Slice range = tower.slices[bucket].range;
-      part(tower, bucket).copy_(flats[buckets_[bucket].arena].narrow(0, range.begin, range.size()));
-    }
-}
-
-std::vector<NamedTensor> Engine::named(const PartOf& part, const std::string& suffix) const {
-  std::vector<NamedTensor> result;
-  const std::vector<torch::Tensor> flats = put_together(part);
-  for (std::size_t i = 0; i < flats.size(); ++i)
-    for (const arena::Seat& seat : replicas_->layouts()[i].seats)
-      result.push_back({seat.name + suffix, arena::view(flats[i], seat).clone()});
-  return result;
-}
-
 State Engine::state() {
-  require_whole();
+  torn_.require_whole();
   return surviving("state", [this] { return copy_of_state(); });
 }
 
 State Engine::copy_of_state() {
-  replicas_->adopt();
+  replicas_.adopt();
   const torch::NoGradGuard no_grad;
-  const strategy::Replica& shown = (*replicas_)[replicas_->first()];
-  State state{
-      .steps = steps_,
-      .updates = updates_,
-      .loss_scale = options_.method.precision == Precision::float16 ? loss_scale_.value() : 0,
-      .good_steps = loss_scale_.state().good_steps};
-  const auto copy = [](const torch::Tensor& tensor) {
-    return tensor.detach().to(torch::kCPU, /*non_blocking=*/false, /*copy=*/true);
-  };
-  for (const arena::Layout& layout : replicas_->layouts())
+  const arena::Tensors& shown = replicas_[replicas_.first()].tensors;
+  const bool float16 = options_.method.precision == Precision::float16;
+  State state{.steps = steps_,
+              .updates = updates_,
+              .loss_scale = float16 ? loss_scale_.value() : 0,
+              .good_steps = loss_scale_.state().good_steps,
+              .buffers = copies_of(shown.buffers),
+              .frozen = copies_of(shown.frozen)};
+  for (const arena::Layout& layout : map_.layouts)
     for (const arena::Seat& seat : layout.seats)
-      state.parameters.push_back({seat.name, copy(shown.tensors.trainable[seat.entry].tensor)});
+      state.parameters.push_back({seat.name, copy_of(shown.trainable[seat.entry].tensor)});
   const std::vector<optim::Slot>& slots = towers_.front().updates.front().slots();
-  for (std::size_t k = 0; k < slots.size(); ++k)
-    for (NamedTensor& slot :
-         named([k](const Tower&tower,
-                   std::size_t bucket) { return tower.updates[bucket].slots()[k].value; },
-               "/" + slots[k].name))
-      state.slots.push_back(std::move(slot));
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    std::ranges::move(
+        collected([i](const Tower& tower) { return tower.kept()[i]; }, "/" + slots[i].name),
+        std::back_inserter(state.slots));
   if (options_.method.moving_average)
-    state.averages = named(
-        [](const Tower& tower, std::size_t bucket) { return tower.updates[bucket].average(); }, "");
+    state.averages = collected([](const Tower& tower) { return tower.kept().back(); }, "");
   if (averaged_ && updates_ > 0) std::swap(state.parameters, state.averages);
-  state.gradients = named(
-      [](const Tower& tower, std::size_t bucket) { return tower.updates[bucket].gradient(); }, "");
-  for (const arena::Entry& entry : shown.tensors.buffers)
-    state.buffers.push_back({entry.name, copy(entry.tensor)});
-  for (const arena::Entry& entry : shown.tensors.frozen)
-    state.frozen.push_back({entry.name, copy(entry.tensor)});
+  state.gradients = collected(
+      [](const Tower& tower) {
+        Flats gradients;
+        for (const collective::GradientSlice& slice : tower.slices)
+          gradients.push_back(slice.gradient);
+        return gradients;
+      },
+      "");
   return state;
+}
+
+/// Named tensors of all arenas. `parts` is one flat of each of a tower's slices.
+std::vector<NamedTensor> Engine::collected(const std::function<Flats(const Tower&)>& parts,
+                                           const std::string& suffix) {
+  const Flats whole = allocate(map_.layouts, torch::kCPU);
+  std::map<Place, std::vector<collective::ArenaPart>> brought;  // readable until all have left
+  for (const Tower& tower : towers_)
+    for (std::size_t i = 0; const torch::Tensor& values : parts(tower)) {
+      brought[tower.place].push_back({map_.buckets[i].arena, tower.slices[i].range, values});
+      ++i;
+    }
+  const auto failure = towers_.run_together([&](Tower& tower) {
+    towers_.collective().collect(tower.rank, brought.at(tower.place), whole);
+  });
+  require_success(failure, "state");
+  return named(whole, map_.layouts, suffix);
 }
 
 void Engine::load(const State& state) {
   check(!averaged_, "no load inside with_averaged_weights");
   const torch::NoGradGuard no_grad;
-  const auto& layouts = replicas_->layouts();
-  const auto parameters = flat(state.parameters, "", layouts);
-  const auto buffers = flat(state.buffers, "", replicas_->buffer_layouts());
-  std::size_t parameter_count = 0;
-  for (const arena::Layout& layout : layouts) parameter_count += layout.seats.size();
-  const std::size_t own_slots = towers_.front().updates.front().slots().size() * parameter_count;
+  // All that may be wrong with the state comes first.
+  const Flats parameters = ByName(state.parameters).flats(map_.layouts);
+  const Flats buffers = ByName(state.buffers).flats(replicas_.buffer_layouts());
+  const std::vector<optim::Slot>& slots = towers_.front().updates.front().slots();
+  const std::size_t own_slots = slots.size() * map_.seats.size();
   if (state.slots.size() != own_slots)
     throw ConfigError("the state has " + std::to_string(state.slots.size()) +
                       " slots, the optimizer has " + std::to_string(own_slots) +
                       ": it is of another optimizer.");
   if (options_.method.moving_average && state.averages.empty())
     throw ConfigError("the state has no moving averages: it was trained without them.");
-  std::vector<std::vector<torch::Tensor>> slots;
-  for (const optim::Slot& slot : towers_.front().updates.front().slots())
-    slots.push_back(flat(state.slots, "/" + slot.name, layouts));
-  std::vector<torch::Tensor> averages;
-  if (options_.method.moving_average) averages = flat(state.averages, "", layouts);
-  strategy::Replica& shown = (*replicas_)[replicas_->first()];
-  const ByName frozen_values(state.frozen);
-  std::vector<torch::Tensor> frozen;
-  for (const arena::Entry& entry : shown.tensors.frozen)
+  std::vector<Flats> kept;
+  for (const optim::Slot& slot : slots)
+    kept.push_back(ByName(state.slots).flats(map_.layouts, "/" + slot.name));
+  if (options_.method.moving_average) kept.push_back(ByName(state.averages).flats(map_.layouts));
+  Replica& shown = replicas_[replicas_.first()];
+  Flats own_frozen, frozen;
+  for (const arena::Entry& entry : shown.tensors.frozen) {
+    own_frozen.push_back(entry.tensor);
     frozen.push_back(
-        frozen_values.at(entry.name, entry.tensor.sizes(), entry.tensor.scalar_type()));
+        ByName(state.frozen).at(entry.name, entry.tensor.sizes(), entry.tensor.scalar_type()));
+  }
   if (options_.method.precision == Precision::float16 && state.loss_scale > 0)
     loss_scale_.restore({state.loss_scale, state.good_steps});
   else if (options_.method.precision == Precision::float16)  // trained in another precision
     loss_scale_ = optim::LossScale(options_.method.loss_scaling);
-  if (torn_ && !collective_) make_towers(replicas_->places());  // those left could not take over
-  replicas_->recover();
-  replicas_->adopt();  // what the caller did before does not count any more
 
-  for (std::size_t i = 0; i < layouts.size(); ++i)
-    replicas_->parameters(replicas_->first())[i].copy_(parameters[i]);
-  for (std::size_t i = 0; i < buffers.size(); ++i) shown.buffers[i].copy_(buffers[i]);
-  for (std::size_t i = 0; i < frozen.size(); ++i) shown.tensors.frozen[i].tensor.copy_(frozen[i]);
-  replicas_->touch();
-  for (std::size_t k = 0; k < slots.size(); ++k)
-    take_apart(slots[k], [k](const Tower& tower, std::size_t bucket) {
-      return tower.updates[bucket].slots()[k].value;
-    });
-  if (options_.method.moving_average)
-    take_apart(averages, [](const Tower& tower, std::size_t bucket) {
-      return tower.updates[bucket].average();
-    });
-  if (options_.where.on_device_failure == OnDeviceFailure::replay)
-    for (Tower& tower : towers_) mirror_slots(tower);
-  steps_ = state.steps;
-  updates_ = state.updates;
-  torn_ = false;
-  replicas_->adopt();
+  if (torn_ && !towers_.planned())
+    towers_.make(replicas_.places());  // those left did not take over
+  replicas_.recover();
+  replicas_.adopt();  // what the caller did before does not count any more
+  torn_.until_done([&] {
+    copy_all(replicas_.parameters(replicas_.first()), parameters);
+    copy_all(shown.buffers, buffers);
+    copy_all(own_frozen, frozen);
+    replicas_.touch();
+    towers_.restore(kept);
+    for (const Tower& tower : towers_)
+      if (rescue_) rescue_->mirror(tower);
+    steps_ = state.steps;
+    updates_ = state.updates;
+  });
+  replicas_.adopt();
 }
 
-}  // namespace lockstep::detail
+}  // namespace lockstep::strategy

@@ -56,7 +56,7 @@ Loss checked(Loss loss) {
 }  // namespace detail
 
 MirroredBase::MirroredBase(MirroredOptions options, const Factory& replica)
-    : engine_(std::make_unique<detail::Engine>(std::move(options), replica)) {}
+    : engine_(std::make_unique<strategy::Engine>(std::move(options), replica)) {}
 
 MirroredBase::~MirroredBase() = default;
 MirroredBase::MirroredBase(MirroredBase&&) noexcept = default;
@@ -82,12 +82,9 @@ StepReport MirroredBase::run_compute(const detail::ShardWork& work) {
   return engine_->compute(work);
 }
 
-std::shared_ptr<detail::Staging> MirroredBase::run_stage(const detail::ShardWork& work) {
-  return engine_->stage(work);
-}
-
-int MirroredBase::shown_tower() { return engine_->shown_tower(); }
-torch::Device MirroredBase::device_of(int tower) const { return engine_->device_of(tower); }
+void MirroredBase::run_stage(detail::Shards& shards) { engine_->stage(shards); }
+detail::Place MirroredBase::shown() { return engine_->shown(); }
+torch::Device MirroredBase::device_of(Place place) const { return engine_->device_of(place); }
 void MirroredBase::load(const State& state) { engine_->load(state); }
 
 void MirroredBase::run_tasks(const std::function<Task()>& next) { engine_->run_tasks(next); }

@@ -72,18 +72,6 @@ void move_in(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& 
   sit_down(entry, flat, seat);
 }
 
-std::vector<torch::Tensor> allocate_all(const std::vector<arena::Layout>& layouts,
-                                        torch::Device device) {
-  std::vector<torch::Tensor> flats;
-  for (const arena::Layout& layout : layouts) flats.push_back(arena::allocate(layout, device));
-  return flats;
-}
-
-void copy_all(const std::vector<torch::Tensor>& to, const std::vector<torch::Tensor>& from) {
-  const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
-}
-
 /// What shards made of one flat of buffers, as one value: that on which they agree, bit for bit,
 /// and the mean, in shard order, where they do not. Where there is no mean, the first.
 torch::Tensor combined(const std::vector<torch::Tensor>& by_shard) {
@@ -106,7 +94,7 @@ torch::Tensor combined(const std::vector<torch::Tensor>& by_shard) {
 Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
                    const std::vector<Device>& devices, const torch::nn::Module* sample) {
   for (auto& module : modules) {
-    places_.push_back(static_cast<int>(replicas_.size()));
+    places_.push_back({static_cast<int>(replicas_.size())});
     replicas_.push_back({module, module->modules(), arena::tensors_of(*module), {}});
   }
   require_apart(modules);
@@ -134,16 +122,15 @@ void Replicas::seat_all(const std::vector<Device>& devices) {
   const torch::NoGradGuard no_grad;
   const bool shared = !device::is_accelerator(devices.front().kind);
   for (std::size_t i = 0; i < (shared ? 1 : devices.size()); ++i) {
-    const torch::Device place = device::torch_device(devices[i]);
-    memories_.push_back({allocate_all(layouts_, place), allocate_all(buffer_layouts_, place),
-                         allocate_all(buffer_layouts_, place)});
+    const torch::Device at = device::torch_device(devices[i]);
+    memories_.push_back(
+        {allocate(layouts_, at), allocate(buffer_layouts_, at), allocate(buffer_layouts_, at)});
   }
   for_each_seat(replicas_[0].tensors.trainable, layouts_, memories_[0].parameters, copy_in);
-  for (const int place : places_) {
+  for (const Place place : places_) {
     Replica& replica = (*this)[place];
     for_each_seat(replica.tensors.trainable, layouts_, memory_of(place).parameters, sit_down);
-    replica.buffers = allocate_all(buffer_layouts_,
-                                   device::torch_device(devices[static_cast<std::size_t>(place)]));
+    replica.buffers = allocate(buffer_layouts_, device::torch_device(devices[place.index()]));
     for_each_seat(replica.tensors.buffers, buffer_layouts_, replica.buffers, move_in);
   }
 }
@@ -179,7 +166,7 @@ void Replicas::adopt() {
   } else if (touched_ || versions() != versions_) {
     spread();
   }
-  for (const int place : places_) {
+  for (const Place place : places_) {
     Replica& replica = (*this)[place];
     for (std::size_t i = 0; i < source.modules.size(); ++i)
       if (replica.modules[i]->is_training() != source.modules[i]->is_training())
@@ -198,7 +185,7 @@ void Replicas::readmit(arena::Entry& entry, const torch::Tensor& flat, const are
 /// In one memory every replica views the first one's frozen parameters.
 void Replicas::share_frozen() {
   const std::vector<arena::Entry>& frozen = (*this)[first()].tensors.frozen;
-  for (const int place : places_)
+  for (const Place place : places_)
     for (std::size_t i = 0; i < frozen.size(); ++i) {
       torch::Tensor& own = (*this)[place].tensors.frozen[i].tensor;
       if (own.const_data_ptr() != frozen[i].tensor.const_data_ptr())
@@ -210,7 +197,7 @@ void Replicas::share_frozen() {
 void Replicas::spread() {
   Replica& source = (*this)[first()];
   spreading_ = true;
-  for (const int place : places_) {
+  for (const Place place : places_) {
     const Memory& memory = memory_of(place);
     copy_all(memory.buffers, source.buffers);
     if (place == first()) continue;
@@ -224,19 +211,19 @@ void Replicas::spread() {
 
 /// Grows whenever an operator writes to one of the first replica's tensors.
 std::int64_t Replicas::versions() const {
-  const arena::Tensors& tensors = replicas_[static_cast<std::size_t>(first())].tensors;
+  const arena::Tensors& tensors = (*this)[first()].tensors;
   std::int64_t sum = 0;
   for (const auto* list : {&tensors.trainable, &tensors.frozen, &tensors.buffers})
     for (const arena::Entry& entry : *list) sum += entry.tensor._version();
   return sum;
 }
 
-void Replicas::begin_shard(int place) {
+void Replicas::begin_shard(Place place) {
   copy_all((*this)[place].buffers, memory_of(place).buffers);
   (*this)[place].watch.begin_shard((*this)[place].tensors);
 }
 
-void Replicas::check_shard(int place) {
+void Replicas::check_shard(Place place) {
   Replica& replica = (*this)[place];
   const auto require_seated = [](const arena::Entry& entry, const torch::Tensor& flat,
                                  const arena::Seat& seat) {
@@ -255,21 +242,20 @@ void Replicas::check_shard(int place) {
 }
 
 bool Replicas::weights_written() const {
-  return std::ranges::any_of(places_, [this](int place) {
-    const Replica& replica = replicas_[static_cast<std::size_t>(place)];
+  return std::ranges::any_of(places_, [this](Place place) {
+    const Replica& replica = (*this)[place];
     return !replica.watch.written(replica.tensors).empty();
   });
 }
 
-std::vector<torch::Tensor> Replicas::copy_buffers(int place) const {
-  std::vector<torch::Tensor> copies;
-  for (const torch::Tensor& flat : replicas_[static_cast<std::size_t>(place)].buffers)
-    copies.push_back(flat.clone());
+Flats Replicas::copy_buffers(Place place) const {
+  Flats copies;
+  for (const torch::Tensor& flat : (*this)[place].buffers) copies.push_back(flat.clone());
   return copies;
 }
 
 void Replicas::restore_buffers() {
-  for (const int place : places_) begin_shard(place);
+  for (const Place place : places_) begin_shard(place);
   versions_ = versions();
 }
 
@@ -279,7 +265,7 @@ void Replicas::recover() {
                             const arena::Seat& seat) {
     if (!arena::is_seated(entry.tensor, flat, seat)) entry.tensor.set_data(arena::view(flat, seat));
   };
-  for (const int place : places_) {
+  for (const Place place : places_) {
     Replica& replica = (*this)[place];
     replica.watch.dropped(replica.tensors);  // is remembered
     for_each_seat(replica.tensors.trainable, layouts_, memory_of(place).parameters, seat_back);
@@ -288,7 +274,7 @@ void Replicas::recover() {
   restore_buffers();
 }
 
-void Replicas::average_buffers(const std::vector<std::vector<torch::Tensor>>& by_shard) {
+void Replicas::average_buffers(const std::vector<Flats>& by_shard) {
   const torch::NoGradGuard no_grad;
   Memory& here = memory_of(first());
   copy_all(here.next, here.buffers);
@@ -297,7 +283,7 @@ void Replicas::average_buffers(const std::vector<std::vector<torch::Tensor>>& by
     for (const auto& shard : by_shard) values.push_back(shard[i].to(here.next[i].device()));
     here.next[i].copy_(combined(values));
   }
-  for (const int place : places_)
+  for (const Place place : places_)
     if (&memory_of(place) != &here) copy_all(memory_of(place).next, here.next);
 }
 
@@ -306,7 +292,7 @@ void Replicas::commit_buffers() {
   restore_buffers();
 }
 
-void Replicas::retire(int place) {
+void Replicas::retire(Place place) {
   check(places_.size() > 1, "the last replica cannot be retired");
   places_.erase(std::find(places_.begin(), places_.end(), place));
   versions_ = versions();

@@ -2,6 +2,7 @@
 
 // A tower's replica of the model, and the tensors that all replicas have in common.
 
+#include <lockstep/detail/place.h>
 #include <lockstep/device.h>
 #include <torch/torch.h>
 
@@ -9,17 +10,20 @@
 #include <vector>
 
 #include "arena/arena.h"
+#include "strategy/flat.h"
 #include "strategy/watch.h"
 
 namespace lockstep::strategy {
+
+using detail::Place;
 
 /// One replica: its module and what is registered there.
 struct Replica {
   std::shared_ptr<torch::nn::Module> module;
   std::vector<std::shared_ptr<torch::nn::Module>> modules;  ///< it and all inside it
   arena::Tensors tensors;
-  std::vector<torch::Tensor> buffers;  ///< flat, one a dtype: its own copy
-  Watch watch = {};                    ///< over what a forward pass does to its tensors
+  Flats buffers;     ///< its own copy
+  Watch watch = {};  ///< over what a forward pass does to its tensors
 };
 
 /// All replicas of a model. Parameters, trainable or frozen, exist once a memory, and every replica
@@ -33,16 +37,16 @@ class Replicas {
   Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
            const std::vector<Device>& devices, const torch::nn::Module* sample);
 
-  Replica& operator[](int place) { return replicas_[static_cast<std::size_t>(place)]; }
-  int first() const { return places_.front(); }
-  const std::vector<int>& places() const { return places_; }  ///< at work
+  Replica& operator[](Place place) { return replicas_[place.index()]; }
+  const Replica& operator[](Place place) const { return replicas_[place.index()]; }
+  Place first() const { return places_.front(); }
+  const std::vector<Place>& places() const { return places_; }   ///< at work
+  const std::vector<Replica>& all() const { return replicas_; }  ///< retired ones, too
 
   const std::vector<arena::Layout>& layouts() const { return layouts_; }
   const std::vector<arena::Layout>& buffer_layouts() const { return buffer_layouts_; }
   /// Flat, as the replica at `place` sees them.
-  const std::vector<torch::Tensor>& parameters(int place) const {
-    return memory_of(place).parameters;
-  }
+  const Flats& parameters(Place place) const { return memory_of(place).parameters; }
 
   /// Takes over what the caller did to the first replica since the last step: tensors that
   /// torch::load put in place of seated ones, values, training modes.
@@ -55,14 +59,14 @@ class Replicas {
   /// Whether the first replica may have what others have not: adopt() failed while it spread that.
   bool ahead() const { return spreading_; }
 
-  void begin_shard(int place);  ///< buffers as they were at adopt()
-  void begin_audit(int place) { (*this)[place].watch.begin_audit((*this)[place].tensors); }
-  void end_audit(int place) { (*this)[place].watch.end_audit((*this)[place].tensors); }
+  void begin_shard(Place place);  ///< buffers as they were at adopt()
+  void begin_audit(Place place) { (*this)[place].watch.begin_audit((*this)[place].tensors); }
+  void end_audit(Place place) { (*this)[place].watch.end_audit((*this)[place].tensors); }
   /// Throws ConfigError when the shard has written a parameter, or put another tensor in the place
   /// of a registered one.
-  void check_shard(int place);
-  std::vector<torch::Tensor> copy_buffers(int place) const;  ///< what the shard made of them
-  void restore_buffers();                                    ///< of all replicas, as at adopt()
+  void check_shard(Place place);
+  Flats copy_buffers(Place place) const;  ///< what the shard made of them
+  void restore_buffers();                 ///< of all replicas, as at adopt()
   /// After a failure: registered tensors sit where they sat at adopt(), buffers have their values.
   void recover();
 
@@ -73,26 +77,24 @@ class Replicas {
   /// become the mean, in shard order, others take the first shard's value. `by_shard` holds what
   /// copy_buffers returned, empty shards left out. All that may run out of memory happens here: see
   /// "Note: buffers".
-  void average_buffers(const std::vector<std::vector<torch::Tensor>>& by_shard);
+  void average_buffers(const std::vector<Flats>& by_shard);
   /// Takes over what average_buffers made, on all replicas.
   void commit_buffers();
 
   /// Leaves the replica at `place` alone from now on: its device is gone.
-  void retire(int place);
+  void retire(Place place);
 
  private:
   struct Memory {
-    std::vector<torch::Tensor> parameters;
-    std::vector<torch::Tensor> buffers;  // what a step starts from
-    std::vector<torch::Tensor> next;     // what the next one will start from
+    Flats parameters;
+    Flats buffers;  // what a step starts from
+    Flats next;     // what the next one will start from
   };
 
-  const Memory& memory_of(int place) const {
-    return memories_[memories_.size() == 1 ? 0 : static_cast<std::size_t>(place)];
+  const Memory& memory_of(Place place) const {
+    return memories_[memories_.size() == 1 ? 0 : place.index()];
   }
-  Memory& memory_of(int place) {
-    return memories_[memories_.size() == 1 ? 0 : static_cast<std::size_t>(place)];
-  }
+  Memory& memory_of(Place place) { return memories_[memories_.size() == 1 ? 0 : place.index()]; }
   void readmit(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat);
   void seat_all(const std::vector<Device>& devices);
   void take_values(const torch::nn::Module& sample);
@@ -101,7 +103,7 @@ class Replicas {
   std::int64_t versions() const;
 
   std::vector<Replica> replicas_;
-  std::vector<int> places_;  // at work
+  std::vector<Place> places_;  // at work
   std::vector<arena::Layout> layouts_, buffer_layouts_;
   std::vector<Memory> memories_;
   bool touched_ = true;

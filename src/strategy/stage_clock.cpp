@@ -5,21 +5,8 @@
 namespace lockstep::strategy {
 
 const char* name_of(Stage stage) {
-  switch (stage) {
-    case Stage::input:
-      return "input";
-    case Stage::forward:
-      return "forward";
-    case Stage::backward:
-      return "backward";
-    case Stage::reduce:
-      return "reduce";
-    case Stage::update:
-      return "update";
-    case Stage::wait:
-      return "wait";
-  }
-  return "?";
+  constexpr std::array kNames = {"input", "forward", "backward", "reduce", "update", "wait"};
+  return kNames[static_cast<std::size_t>(stage)];
 }
 
 void StageClock::start(Seconds waited) {

@@ -2,6 +2,8 @@
 
 // Tasks from one producer to the towers, a few ahead at most.
 
+#include <lockstep/detail/place.h>
+
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -12,7 +14,7 @@ namespace lockstep::strategy {
 
 struct NumberedTask {
   std::int64_t number = 0;  ///< from 0, in order of production
-  std::function<void(int tower)> run;
+  std::function<void(detail::Place place)> run;
 };
 
 class TaskQueue {

@@ -2,10 +2,11 @@
 
 namespace lockstep::strategy {
 
-void Tower::begin_step(Seconds waited) {
-  clock.start(waited);
+void Tower::begin_step(collective::Collective& with, const Pass& what) {
+  collective = &with;
+  pass = what;
+  clock.start(with.waited(rank));
   shard = last_shard = -1;
-  exchanges = true;
   gradients.clear();
   taken.clear();
   loss_sums.clear();
@@ -20,6 +21,16 @@ Mean Tower::loss() const {
   Mean mean;
   for (std::size_t i = 0; i < losses.size(); ++i) mean += {losses[i], weights[i]};
   return mean;
+}
+
+std::vector<Flats> Tower::kept() const {
+  std::vector<Flats> result(updates.front().slots().size() + updates.front().average().defined());
+  for (const optim::SliceUpdate& slice : updates) {
+    std::size_t i = 0;
+    for (const optim::Slot& slot : slice.slots()) result[i++].push_back(slot.value);
+    if (slice.average().defined()) result[i].push_back(slice.average());
+  }
+  return result;
 }
 
 }  // namespace lockstep::strategy

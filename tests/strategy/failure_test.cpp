@@ -137,8 +137,8 @@ struct Bench {
       : models(static_cast<std::size_t>(towers)),
         engine(
             options(towers, 4),
-            [this](int t) {
-              return models[static_cast<std::size_t>(t)] = std::make_shared<models::Mlp>();
+            [this](detail::Place place) {
+              return models[place.index()] = std::make_shared<models::Mlp>();
             },
             [=](int n, int shards) {
               return std::make_unique<FaultyCollective>(n, shards, tower, calls);
@@ -146,18 +146,16 @@ struct Bench {
 
   void step() {
     const models::Batch batch = models::vectors(0);
-    lockstep::detail::Shards<models::Batch> shards(batch, 4);
-    auto work = shards.work();
-    work.forward = [&](int t, int shard) {
-      const models::Batch& own = *shards.loaded[static_cast<std::size_t>(shard)];
-      return lockstep::detail::as_loss(
-          models::CrossEntropy{}(*models[static_cast<std::size_t>(t)], own), batch::rows(own));
-    };
-    engine.step(work);
+    detail::ShardsOf<models::Batch> shards(batch, 4);
+    engine.step({shards, [&](detail::Place place, int shard) {
+                   const models::Batch& own = shards.part_at(shard);
+                   return detail::as_loss(models::CrossEntropy{}(*models[place.index()], own),
+                                          batch::rows(own));
+                 }});
   }
 
   std::vector<std::shared_ptr<models::Mlp>> models;
-  lockstep::detail::Engine engine;
+  strategy::Engine engine;
 };
 
 TEST(Failure, AtEveryCallOfTheCollectiveBeforeTheUpdateAppliesNothing) {

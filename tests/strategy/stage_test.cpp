@@ -1,5 +1,8 @@
 // Batches that are staged before their step.
 
+#include <mutex>
+#include <thread>
+
 #include "on_sim.h"
 
 namespace stage_test {
@@ -49,6 +52,33 @@ TEST(Stage, ThrowsForABatchThatCannotGetToTheDevice) {
   sim::configure({.devices = 2});
   Mirrored<models::Mlp> towers(options(sim_devices(2)));
   EXPECT_NE(refusal(towers, stubborn(0)).find("to(torch::Device)"), std::string::npos);
+}
+
+/// Counts how often it is cut, and by whom.
+struct Counted {
+  torch::Tensor data, target;
+  std::vector<std::thread::id>* cutters;
+  Counted shard(int i, int n) const {
+    static std::mutex mutex;
+    const std::scoped_lock lock(mutex);
+    cutters->push_back(std::this_thread::get_id());
+    return {batch::part(data, i, n), batch::part(target, i, n), cutters};
+  }
+  std::int64_t rows() const { return data.size(0); }
+};
+
+TEST(Stage, OnTheCpuTheCallersThreadCutsEachShardOnce) {
+  Mirrored<models::Mlp> towers(options(cpu_devices(3)));
+  std::vector<std::thread::id> cutters;
+  const auto [data, target] = models::vectors(0);
+  auto staged = towers.stage(Counted{data, target, &cutters});
+  const std::vector<std::thread::id> expected(static_cast<std::size_t>(towers.method().shards),
+                                              std::this_thread::get_id());
+  EXPECT_EQ(cutters, expected);
+  towers.step(std::move(staged), [](models::Mlp& model, const Counted& shard) {
+    return models::CrossEntropy{}(model, {shard.data, shard.target});
+  });
+  EXPECT_EQ(cutters, expected);
 }
 
 /// Stages a batch while sim:1 fails, and steps on it.

@@ -2,7 +2,9 @@
 
 // The shards of a batch, as the engine of Mirrored asks for them.
 
+#include <c10/core/Event.h>
 #include <lockstep/batch_device.h>
+#include <lockstep/detail/place.h>
 #include <lockstep/detail/requirements.h>
 #include <lockstep/loss.h>
 
@@ -13,50 +15,71 @@
 
 namespace lockstep::detail {
 
-struct Staging;
+/// The shards of a global batch, and where each was loaded. A shard is touched by one thread at a
+/// time.
+class Shards {
+ public:
+  struct Shard {
+    std::optional<torch::Device> device;  ///< where it is; none: not loaded
+    std::int64_t rows = 0;
+    std::unique_ptr<c10::Event> arrived;  ///< on an accelerator: the copy is done
+  };
 
-/// What the engine asks of a batch and a model, by shard and tower.
-struct ShardWork {
+  explicit Shards(int count) : shards_(static_cast<std::size_t>(count)) {}
+  virtual ~Shards() = default;
+  Shards(const Shards&) = delete;
+  Shards& operator=(const Shards&) = delete;
+
+  int count() const { return static_cast<int>(shards_.size()); }
+  Shard& at(int shard) { return shards_[static_cast<std::size_t>(shard)]; }
+
   /// Cuts out a shard and copies it to a device; returns its rows.
-  std::function<std::int64_t(int shard, const torch::Device& device)> load;
+  virtual std::int64_t load(int shard, const torch::Device& device) = 0;
   /// The shard's memory is used on `stream` as well.
-  std::function<void(int shard, const c10::Stream& stream)> record;
-  std::function<Loss(int tower, int shard)> forward;
-  std::shared_ptr<Staging> staging;  ///< what was loaded before; may be null
+  virtual void record(int shard, const c10::Stream& stream) = 0;
+
+ private:
+  std::vector<Shard> shards_;
 };
 
-/// The shards of a batch, where they were loaded.
 template <class Batch>
-struct Shards {
-  /// Throws ConfigError for a batch that cannot be cut.
-  Shards(const Batch& whole, int count) : batch(&whole), loaded(static_cast<std::size_t>(count)) {
-    if constexpr (is_batch<Batch>()) require_same_rows(whole);
+class ShardsOf final : public Shards {
+ public:
+  /// Throws ConfigError for a batch that cannot be cut. It must live on.
+  ShardsOf(const Batch& batch, int count)
+      : Shards(count), batch_(batch), parts_(static_cast<std::size_t>(count)) {
+    if constexpr (is_batch<Batch>()) require_same_rows(batch);
   }
 
-  ShardWork work() {
-    return {.load =
-                [this](int shard, const torch::Device& device) {
-                  auto& own = loaded[static_cast<std::size_t>(shard)];
-                  Batch rows_of_it = batch::part(*batch, shard, static_cast<int>(loaded.size()));
-                  own.emplace(device.is_cpu()
-                                  ? batch::aligned(std::move(rows_of_it))
-                                  : batch::to(batch::pinned(std::move(rows_of_it)), device));
-                  return batch::rows(*own);
-                },
-            .record =
-                [this](int shard, const c10::Stream& stream) {
-                  batch::for_each_tensor(*loaded[static_cast<std::size_t>(shard)],
-                                         [&](torch::Tensor& tensor) {
-                                           if (tensor.defined()) tensor.record_stream(stream);
-                                         });
-                },
-            .forward = nullptr,
-            .staging = staging};
+  const Batch& part_at(int shard) const { return *parts_[static_cast<std::size_t>(shard)]; }
+
+  std::int64_t load(int shard, const torch::Device& device) override {
+    if constexpr (Shardable<Batch>) {
+      Batch own = batch::part(batch_, shard, count());
+      parts_[static_cast<std::size_t>(shard)].emplace(
+          device.is_cpu() ? batch::aligned(std::move(own))
+                          : batch::to(batch::pinned(std::move(own)), device));
+      return batch::rows(part_at(shard));
+    }
+    return 0;
   }
 
-  const Batch* batch;
-  std::vector<std::optional<Batch>> loaded;
-  std::shared_ptr<Staging> staging;
+  void record(int shard, const c10::Stream& stream) override {
+    if constexpr (Shardable<Batch>)
+      batch::for_each_tensor(*parts_[static_cast<std::size_t>(shard)], [&](torch::Tensor& tensor) {
+        if (tensor.defined()) tensor.record_stream(stream);
+      });
+  }
+
+ private:
+  const Batch& batch_;
+  std::vector<std::optional<Batch>> parts_;
+};
+
+/// What a step computes: a loss of each shard.
+struct ShardWork {
+  Shards& shards;
+  std::function<Loss(Place place, int shard)> forward;
 };
 
 /// What a loss function returned, as a Loss. Throws ConfigError when it cannot be one.

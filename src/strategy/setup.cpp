@@ -1,0 +1,74 @@
+#include "strategy/setup.h"
+
+#include <torch/csrc/jit/runtime/graph_executor.h>
+
+#include <algorithm>
+
+#include "device/accelerator.h"
+#include "device/device_scope.h"
+#include "device/random_stream.h"
+#include "optim/rules.h"
+
+namespace lockstep::strategy {
+
+MirroredOptions validated(MirroredOptions options) {
+  const Where& where = options.where;
+  if (where.devices.empty())
+    throw ConfigError("no devices were given; use all_devices() or parse_devices(\"auto\").");
+  for (const Device& device : where.devices) {
+    if (device.threads < 1)
+      throw ConfigError(device.name() + " has " + std::to_string(device.threads) +
+                        " threads; it needs at least 1.");
+    if (device.kind != where.devices.front().kind)
+      throw ConfigError(where.devices.front().name() + " and " + device.name() +
+                        " are of different kinds; towers run on one kind of device.");
+    if (std::count(where.devices.begin(), where.devices.end(), device) > 1)
+      throw ConfigError(device.name() + " is named twice; a device has one tower.");
+  }
+  if (options.method.shards < 1)
+    throw ConfigError("shards is " + std::to_string(options.method.shards) +
+                      "; it must be 1 or more.");
+  const Exchanging& exchange = where.exchange;
+  if (exchange.bucket_bytes < 0 || exchange.group < 0 || exchange.packs < 1)
+    throw ConfigError("exchange: bucket_bytes and group must be 0 or more, packs 1 or more.");
+  if (exchange.transport == TransportKind::nccl && where.devices.front().kind != DeviceKind::gpu)
+    throw ConfigError("exchange: NCCL moves bytes between GPUs; " + where.devices.front().name() +
+                      " is none.");
+  for (const Device& device : where.devices) {
+    device::prepare(device);
+    device::limit_memory(device, where.memory_limit.fraction, where.memory_limit.bytes);
+    device::reset_peak(device);
+  }
+  return options;
+}
+
+/// Accelerators draw random numbers of their own, so there the weights are those of a sample made
+/// on the CPU.
+Replicas make_replicas(const MirroredOptions& options, device::TowerPool& pool,
+                       const Factory& replica) {
+  torch::jit::getProfilingMode() = false;  // for the whole process, see "Note: scripts"
+  const auto seed = device::stream_seed(options.method.seed, device::kInitStream, 0);
+  const auto construct = [&](Place place, const Device& device) {
+    at::Generator generator = device::make_generator(device);
+    generator.set_current_seed(seed);
+    const device::RandomScope random(generator);
+    const device::DeviceScope scope(device::torch_device(device));
+    return replica(place);
+  };
+  std::vector<std::shared_ptr<torch::nn::Module>> modules(options.where.devices.size());
+  std::shared_ptr<torch::nn::Module> sample;
+  const bool accelerators = device::is_accelerator(options.where.devices.front().kind);
+  pool.run([&](int tower) {
+    const Place place{tower};
+    if (accelerators && tower == 0) sample = construct(place, Device{});
+    modules[place.index()] = construct(place, pool.device(tower));
+  });
+  Replicas replicas(std::move(modules), options.where.devices, sample.get());
+  std::vector<std::string> names;
+  for (const arena::Entry& entry : replicas[{0}].tensors.trainable) names.push_back(entry.name);
+  optim::validate(options.method.optimizer, options.method.rules, options.method.clip,
+                  options.method.moving_average, names);
+  return replicas;
+}
+
+}  // namespace lockstep::strategy

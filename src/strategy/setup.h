@@ -1,0 +1,21 @@
+#pragma once
+
+// What is checked and made before the towers.
+
+#include <lockstep/mirrored.h>
+
+#include "device/tower_pool.h"
+#include "strategy/replica.h"
+
+namespace lockstep::strategy {
+
+using Factory = std::function<std::shared_ptr<torch::nn::Module>(Place place)>;
+
+/// The options, and their devices ready for use. Throws ConfigError.
+MirroredOptions validated(MirroredOptions options);
+
+/// Constructs the model once a tower, on the tower's device.
+Replicas make_replicas(const MirroredOptions& options, device::TowerPool& pool,
+                       const Factory& replica);
+
+}  // namespace lockstep::strategy

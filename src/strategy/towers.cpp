@@ -1,0 +1,171 @@
+#include "strategy/towers.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "collective/exchange.h"
+#include "collective/nccl.h"
+#include "collective/peer_copy.h"
+#include "collective/shared_memory.h"
+#include "collective/thread_meeting.h"
+#include "device/accelerator.h"
+
+namespace lockstep::strategy {
+
+bool is_device_failure(const std::exception_ptr& cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const DeviceLost&) {
+    return true;
+  } catch (const c10::OutOfMemoryError&) {
+    return true;
+  } catch (const c10::AcceleratorError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+Failure current_failure(const Tower& tower) {
+  Failure failure{tower.device.name(), tower.shard, tower.clock.stage(), std::current_exception()};
+  try {
+    throw;
+  } catch (const DeviceLost& lost) {
+    if (lost.device != failure.device) failure.shard = -1;
+    failure.device = lost.device;
+  } catch (...) {
+  }
+  return failure;
+}
+
+Towers::Towers(const Method& method, const Where& where, device::TowerPool& pool,
+               const Replicas& replicas, const ParameterMap& map, MakeCollective make_collective)
+    : method_(method),
+      where_(where),
+      pool_(pool),
+      replicas_(replicas),
+      map_(map),
+      make_test_collective_(std::move(make_collective)) {}
+
+void Towers::make(const std::vector<Place>& places) {
+  collective_.reset();  // and its memory
+  towers_.clear();
+  towers_.reserve(places.size());
+  tower_at_.assign(static_cast<std::size_t>(pool_.size()), nullptr);
+  const Ranges ranges = even_ranges(method_.shards, places.size());
+  for (const Place place : places) {
+    const Rank rank{size()};
+    const ShardRange range = ranges[towers_.size()];
+    towers_.emplace_back(rank, place, device(place), range, tree_sum(rank, range));
+    tower_at_[place.index()] = &towers_.back();
+  }
+  run([this](Tower& tower) { make_slices(tower); });  // each thread touches its slots first
+  collective_ = make_collective();
+}
+
+void Towers::make_slices(Tower& tower) {
+  tower.generator = device::make_generator(tower.device);
+  const optim::Plan plan{method_.optimizer, method_.rules, method_.moving_average.has_value()};
+  const Flats parameters =
+      slices_of(replicas_.parameters(tower.place), map_.buckets, tower.rank, size());
+  for (std::size_t i = 0; i < map_.buckets.size(); ++i) {
+    const arena::Layout& layout = map_.layouts[map_.buckets[i].arena];
+    const arena::Slice range = arena::slice_of(map_.buckets[i], tower.rank, size());
+    const torch::Tensor gradient =
+        arena::allocate(range.size(), layout.dtype, parameters[i].device());
+    const auto blocks =
+        static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
+    tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
+    tower.updates.emplace_back(layout, range, parameters[i], gradient, plan);
+  }
+  for (const collective::GradientSlice& slice : tower.slices)
+    tower.square_terms.emplace_back(slice.squares);
+}
+
+void Towers::assign(const Ranges& ranges) {
+  collective_.reset();  // and its memory
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    towers_[i].shards = ranges[i];
+    towers_[i].gradients = tree_sum(towers_[i].rank, ranges[i]);
+  }
+  collective_ = make_collective();
+}
+
+TreeSum Towers::tree_sum(Rank rank, ShardRange range) const {
+  // In one memory the exact order costs nothing.
+  const bool accelerators = device::is_accelerator(where_.devices.front().kind);
+  const Reduction reduction = accelerators ? method_.reduction : Reduction::exact;
+  return {range.first, range.end, method_.shards, map_.seats.size(), reduction, rank};
+}
+
+void Towers::restore(const std::vector<Flats>& kept) {
+  for (const Tower& tower : towers_) {
+    const std::vector<Flats> own = tower.kept();
+    for (std::size_t i = 0; i < own.size(); ++i)
+      copy_all(own[i], slices_of(kept[i], map_.buckets, tower.rank, size()));
+  }
+}
+
+collective::Collective& Towers::collective() {
+  if (!collective_) collective_ = make_collective();
+  return *collective_;
+}
+
+std::unique_ptr<collective::Collective> Towers::make_collective() const {
+  if (make_test_collective_) return make_test_collective_(size(), method_.shards);
+  const DeviceKind kind = where_.devices.front().kind;
+  auto meeting = std::make_unique<collective::ThreadMeeting>(size(), kind);
+  if (!device::is_accelerator(kind))
+    return std::make_unique<collective::SharedMemory>(std::move(meeting), method_.shards);
+  const bool fast = method_.reduction == Reduction::fast;
+  std::vector<collective::Party> parties;
+  std::vector<int> gpus;
+  for (const Tower& tower : towers_) {
+    gpus.push_back(tower.device.index);
+    const ShardRange range = fast ? ShardRange{tower.rank, tower.rank + 1} : tower.shards;
+    parties.push_back({tower.device, range.first, range.end, replicas_.parameters(tower.place)});
+  }
+  std::unique_ptr<collective::Transport> transport;
+  const TransportKind asked = where_.exchange.transport;
+  if (asked == TransportKind::nccl || (asked == TransportKind::best && kind == DeviceKind::gpu))
+    transport = collective::make_nccl(gpus);
+  else
+    transport = std::make_unique<collective::PeerCopy>();
+  return std::make_unique<collective::Exchange>(
+      std::move(parties),
+      collective::ExchangeShape{fast ? size() : method_.shards, map_.layouts, map_.buckets,
+                                where_.exchange, method_.reduction},
+      std::move(meeting), std::move(transport));
+}
+
+void Towers::start(const Job& job) {
+  job_ = [this, &job](int place) {
+    if (Tower* tower = at({place})) job(*tower);
+  };
+  pool_.start(job_);
+}
+
+void Towers::run(const Job& job) {
+  start(job);
+  finish();
+}
+
+std::optional<Failure> Towers::run_together(const Job& job) {
+  collective().reset();
+  FirstFailure first;
+  run([&](Tower& tower) {
+    try {
+      job(tower);
+    } catch (const collective::Aborted&) {
+    } catch (...) {
+      first.keep(tower);
+      collective_->abort();
+    }
+  });
+  for (Tower& tower : towers_) tower.shard = -1;
+  return first.get();
+}
+
+}  // namespace lockstep::strategy

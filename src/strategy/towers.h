@@ -1,0 +1,113 @@
+#pragma once
+
+// The towers at work: their threads, their shards and slices, and how they combine.
+
+#include <lockstep/error.h>
+#include <lockstep/method.h>
+#include <lockstep/where.h>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collective/collective.h"
+#include "device/tower_pool.h"
+#include "strategy/replica.h"
+#include "strategy/tower.h"
+
+namespace lockstep::strategy {
+
+/// Whether a tower failed because of its device: lost, or out of memory.
+bool is_device_failure(const std::exception_ptr& cause);
+
+/// What ended a job on the towers, and where.
+struct Failure {
+  std::string device;  ///< a tower may have been the one to notice that another's is lost: that one
+  int shard = -1;
+  Stage stage = Stage::input;
+  std::exception_ptr cause;
+};
+
+/// The exception at work, as the failure of `tower`.
+Failure current_failure(const Tower& tower);
+
+/// The first failure of all towers.
+class FirstFailure {
+ public:
+  /// Keeps the exception at work as `tower`'s, unless another one was first. Any thread.
+  void keep(const Tower& tower) {
+    const std::scoped_lock lock(mutex_);
+    if (!failure_) failure_ = current_failure(tower);
+  }
+
+  /// When all towers are done.
+  const std::optional<Failure>& get() const { return failure_; }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Failure> failure_;  // guarded by mutex_
+};
+
+/// Use from one thread at a time; inside a job each tower's thread has its own tower.
+class Towers {
+ public:
+  using Job = std::function<void(Tower&)>;
+  /// Makes the collective of so many towers and shards.
+  using MakeCollective =
+      std::function<std::unique_ptr<collective::Collective>(int towers, int shards)>;
+
+  /// No towers yet. `make_collective` is for tests; without it the devices decide. All else must
+  /// live on.
+  Towers(const Method& method, const Where& where, device::TowerPool& pool,
+         const Replicas& replicas, const ParameterMap& map, MakeCollective make_collective);
+
+  /// Makes towers at `places`, with fresh slots and even shards.
+  void make(const std::vector<Place>& places);
+  /// Gives every tower the shards of its range.
+  void assign(const Ranges& ranges);
+  /// Writes what towers keep, see Tower::kept, from whole arenas.
+  void restore(const std::vector<Flats>& kept);
+
+  Tower* begin() { return towers_.data(); }
+  Tower* end() { return towers_.data() + towers_.size(); }
+  Tower& front() { return towers_.front(); }
+  int size() const { return static_cast<int>(towers_.size()); }
+  Tower* at(Place place) { return tower_at_[place.index()]; }  ///< null where the device is gone
+  const Device& device(Place place) const { return pool_.device(place.value); }
+
+  bool planned() const { return collective_ != nullptr; }
+  collective::Collective& collective();  ///< planned anew if need be
+
+  /// Runs `job` on each tower's thread. It must live on until finish() has returned, which rethrows
+  /// an exception of the lowest tower that has one.
+  void start(const Job& job);
+  void finish() { pool_.finish(); }
+  void run(const Job& job);  ///< both
+
+  /// Runs `job`, in which towers may call the collective; the first one to fail frees the others.
+  std::optional<Failure> run_together(const Job& job);
+
+ private:
+  TreeSum tree_sum(Rank rank, ShardRange range) const;
+  void make_slices(Tower& tower);
+  std::unique_ptr<collective::Collective> make_collective() const;
+
+  // Constant after construction.
+  const Method& method_;
+  const Where& where_;
+  device::TowerPool& pool_;
+  const Replicas& replicas_;
+  const ParameterMap& map_;
+  const MakeCollective make_test_collective_;
+
+  std::function<void(int place)> job_;
+  std::unique_ptr<collective::Collective> collective_;  // null: to be planned anew
+  std::vector<Tower> towers_;                           // by rank
+  std::vector<Tower*> tower_at_;                        // by place
+};
+
+}  // namespace lockstep::strategy
