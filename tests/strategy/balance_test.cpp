@@ -6,7 +6,7 @@
 
 #include "strategy/torn.h"
 
-namespace {
+namespace balance_test {
 
 using namespace lockstep;
 using namespace lockstep::strategy;
@@ -85,4 +85,4 @@ TEST(Torn, AChangeThatThrowsLeavesThemTornUntilAnotherIsDone) {
   EXPECT_FALSE(torn);
 }
 
-}  // namespace
+}  // namespace balance_test

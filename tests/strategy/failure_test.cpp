@@ -137,7 +137,7 @@ struct Bench {
       : models(static_cast<std::size_t>(towers)),
         engine(
             options(towers, 4),
-            [this](detail::Place place) {
+            [this](lockstep::detail::Place place) {
               return models[place.index()] = std::make_shared<models::Mlp>();
             },
             [=](int n, int shards) {
@@ -146,11 +146,11 @@ struct Bench {
 
   void step() {
     const models::Batch batch = models::vectors(0);
-    detail::ShardsOf<models::Batch> shards(batch, 4);
-    engine.step({shards, [&](detail::Place place, int shard) {
+    lockstep::detail::ShardsOf<models::Batch> shards(batch, 4);
+    engine.step({shards, [&](lockstep::detail::Place place, int shard) {
                    const models::Batch& own = shards.part_at(shard);
-                   return detail::as_loss(models::CrossEntropy{}(*models[place.index()], own),
-                                          batch::rows(own));
+                   return lockstep::detail::as_loss(
+                       models::CrossEntropy{}(*models[place.index()], own), batch::rows(own));
                  }});
   }
 

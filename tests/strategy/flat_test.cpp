@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/error.h>
 
-namespace {
+namespace flat_test {
 
 using namespace lockstep;
 using namespace lockstep::strategy;
@@ -107,4 +107,4 @@ TEST_F(FlatTest, AParameterIsInTheBucketsThatItsSeatReachesInto) {
   EXPECT_GT(map.buckets_of[1].size(), 1U);
 }
 
-}  // namespace
+}  // namespace flat_test
