@@ -37,9 +37,9 @@ class Collective {
   explicit Collective(std::unique_ptr<Meeting> meeting);
   virtual ~Collective() = default;
 
-  /// Says that bucket `bucket` of `mine` is complete: a collective that works ahead begins with it,
-  /// in the order in which the last tower says so. At most once a step and bucket; from any thread,
-  /// on the stream that computed `mine`.
+  /// Says that bucket `bucket` of `mine` is complete: a collective that works ahead can begin
+  /// with it when all towers have said so. At most once a step and bucket; from any thread, on the
+  /// stream that computed `mine`.
   virtual void post(int /*tower*/, std::size_t /*bucket*/, std::span<const ShardSum> /*mine*/) {}
 
   /// Sums every tower's ShardSums over this tower's slices, one a bucket, in tree order, and

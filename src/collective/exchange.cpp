@@ -93,7 +93,7 @@ void Exchange::post(int tower, std::size_t bucket, std::span<const ShardSum> min
   if (aborted()) throw Aborted();
   const auto at = static_cast<std::size_t>(tower);
   if (std::exchange(fresh_[at], false)) join(tower);  // after what a step that failed has left
-  pack(tower, bucket, mine);
+  flatten(tower, bucket, mine);
   const c10::Stream compute = device::current_stream(parties_[at].device);
   const std::scoped_lock lock(mutex_);
   if (aborted()) throw Aborted();
@@ -114,7 +114,7 @@ void Exchange::enqueue_ready(std::size_t bucket) {
 }
 
 /// Copies the gradients of a bucket from where autograd left them into the tower's gradient arenas.
-void Exchange::pack(int tower, std::size_t bucket, std::span<const ShardSum> mine) {
+void Exchange::flatten(int tower, std::size_t bucket, std::span<const ShardSum> mine) {
   const torch::NoGradGuard no_grad;
   const auto& [arena, range] = shape_.buckets[bucket];
   for (const ExchangePlan::Root& root : plan_.roots[static_cast<std::size_t>(tower)]) {

@@ -35,7 +35,7 @@ class Exchange : public Collective {
   void reset() override;
 
  private:
-  void pack(int tower, std::size_t bucket, std::span<const ShardSum> mine);
+  void flatten(int tower, std::size_t bucket, std::span<const ShardSum> mine);
   void enqueue_ready(std::size_t bucket);
   void enqueue(std::size_t bucket);
   void enqueue_sums(const std::vector<Addition>& additions,

@@ -10,7 +10,7 @@ namespace lockstep::collective {
 namespace {
 
 /// Part of a run; of one that is in another process there is none either.
-torch::Tensor part(const torch::Tensor& run, std::int64_t begin, std::int64_t size) {
+torch::Tensor narrowed(const torch::Tensor& run, std::int64_t begin, std::int64_t size) {
   return run.defined() ? run.narrow(0, begin, size) : run;
 }
 
@@ -108,7 +108,7 @@ class Planner {
     if (slice.size() == 0 || shape_.shards == 0) return room(owner, slice.size(), dtype);
     TermsByRoot all;
     for (const Group& group : groups_)
-      for (auto& [shard, term] : collect(plan, bucket, slice, agent(group, owner), group)) {
+      for (auto& [shard, term] : terms_of(plan, bucket, slice, agent(group, owner), group)) {
         if (term.tower != owner) {
           const torch::Tensor arrived = room(owner, slice.size(), dtype);
           add_moves(plan, &PackPlan::to_owners, slice.size(),
@@ -127,13 +127,13 @@ class Planner {
   }
 
   /// The terms that a group brings to a slice, at its agent, merged as far as the group can.
-  TermsByRoot collect(BucketPlan& plan, const arena::Bucket& bucket, arena::Slice slice, int agent,
-                      const Group& group) {
+  TermsByRoot terms_of(BucketPlan& plan, const arena::Bucket& bucket, arena::Slice slice, int agent,
+                       const Group& group) {
     const torch::Dtype dtype = shape_.layouts[bucket.arena].dtype;
     TermsByRoot terms;
     for (int member = group.begin; member < group.end; ++member)
       for (const ExchangePlan::Root& root : plan_.roots[static_cast<std::size_t>(member)]) {
-        torch::Tensor run = part(root.arenas[bucket.arena], slice.begin, slice.size());
+        torch::Tensor run = narrowed(root.arenas[bucket.arena], slice.begin, slice.size());
         if (member != agent) {
           const torch::Tensor arrived = room(agent, slice.size(), dtype);
           add_moves(plan, &PackPlan::to_agents, slice.size(), {member, agent, run, arrived});
@@ -157,7 +157,7 @@ class Planner {
       const std::int64_t begin = size * k / packs, end = size * (k + 1) / packs;
       if (begin == end) continue;
       add(plan.packs[static_cast<std::size_t>(k)],
-          [=](const torch::Tensor& run) { return part(run, begin, end - begin); });
+          [=](const torch::Tensor& run) { return narrowed(run, begin, end - begin); });
     }
   }
 
@@ -187,7 +187,7 @@ class Planner {
       Sum sum{owner, {}, cut(target)};
       for (const auto& roots : plan_.roots)
         sum.sources.push_back(
-            cut(part(roots.front().arenas[bucket.arena], slice.begin, slice.size())));
+            cut(narrowed(roots.front().arenas[bucket.arena], slice.begin, slice.size())));
       pack.sums.push_back(std::move(sum));
     });
   }
@@ -195,8 +195,9 @@ class Planner {
   /// An owner's parameters go to the agents of the other groups, and from agents to members.
   void add_gather(const arena::Bucket& bucket, arena::Slice slice, int owner) {
     const auto run = [&](int tower) {
-      return local(tower) ? part(party(tower).parameters[bucket.arena], slice.begin, slice.size())
-                          : torch::Tensor();
+      return local(tower)
+                 ? narrowed(party(tower).parameters[bucket.arena], slice.begin, slice.size())
+                 : torch::Tensor();
     };
     const auto add = [&](std::vector<Move>& list, int from, int to) {
       if (from != to && (local(from) || local(to))) list.push_back({from, to, run(from), run(to)});

@@ -31,12 +31,12 @@ cudaStream_t raw(const c10::Stream& stream) { return c10::cuda::CUDAStream(strea
 
 /// Calls between construction and end() are one operation of NCCL, so none of them can wait for
 /// another. The first error is kept, and what is added after it is not tried.
-class Group {
+class NcclGroup {
  public:
-  Group() : result_(ncclGroupStart()), open_(result_ == ncclSuccess) {}
-  ~Group() { end(); }
-  Group(const Group&) = delete;
-  Group& operator=(const Group&) = delete;
+  NcclGroup() : result_(ncclGroupStart()), open_(result_ == ncclSuccess) {}
+  ~NcclGroup() { end(); }
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
 
   template <class Call, class... Arguments>
   void add(Call call, Arguments... arguments) {
@@ -65,7 +65,7 @@ class Nccl final : public Transport {
     refuse_crossing(moves, "NCCL");
     const std::scoped_lock lock(mutex_);
     start();
-    Group group;
+    NcclGroup group;
     for (const Move& move : moves) {
       if (move.source.nbytes() == 0) continue;
       const auto from = static_cast<std::size_t>(move.from);
@@ -83,7 +83,7 @@ class Nccl final : public Transport {
       if (crosses(sum) || !nccl_type(sum.target.scalar_type())) return false;
     const std::scoped_lock lock(mutex_);
     start();
-    Group group;
+    NcclGroup group;
     for (std::size_t tower = 0; tower < communicators_.size(); ++tower) {
       const ncclComm_t communicator = communicators_[tower];
       const cudaStream_t stream = raw(streams[tower]);

@@ -7,16 +7,16 @@ namespace lockstep::collective {
 SharedMemory::SharedMemory(std::unique_ptr<Meeting> meeting, int shards)
     : Collective(std::move(meeting)),
       shards_(static_cast<std::size_t>(shards)),
-      posts_(static_cast<std::size_t>(towers())) {}
+      by_tower_(static_cast<std::size_t>(towers())) {}
 
 std::vector<char> SharedMemory::reduce(int tower, std::span<const ShardSum> mine, double divisor,
                                        std::span<GradientSlice> slices) {
-  Post& post = posts_[static_cast<std::size_t>(tower)];
-  post.sums = mine;
+  PerTower& own = by_tower_[static_cast<std::size_t>(tower)];
+  own.sums = mine;
   std::vector<char> reached = meet_with(tower, mine);
   std::vector<const ShardSum*> by_shard(shards_);
   std::vector<bool> present(shards_);
-  for (const Post& other : posts_)
+  for (const PerTower& other : by_tower_)
     for (const ShardSum& sum : other.sums) {
       by_shard[static_cast<std::size_t>(sum.first)] = &sum;
       present[static_cast<std::size_t>(sum.first)] = true;
@@ -26,7 +26,7 @@ std::vector<char> SharedMemory::reduce(int tower, std::span<const ShardSum> mine
     if (!by_shard[shard] || !by_shard[shard]->gradients[seat.entry].defined()) return nullptr;
     return static_cast<const std::byte*>(by_shard[shard]->gradients[seat.entry].const_data_ptr());
   };
-  for (GradientSlice& slice : slices) post.sum.reduce(shards_, merges, source, divisor, slice);
+  for (GradientSlice& slice : slices) own.sum.reduce(shards_, merges, source, divisor, slice);
   return reached;
 }
 

@@ -22,13 +22,13 @@ class SharedMemory : public Collective {
 
  private:
   /// Touched by its tower's thread only, but for what it publishes before a barrier.
-  struct Post {
+  struct PerTower {
     std::span<const ShardSum> sums;
     SliceSum sum;
   };
 
   const std::size_t shards_;
-  std::vector<Post> posts_;
+  std::vector<PerTower> by_tower_;
 };
 
 }  // namespace lockstep::collective

@@ -7,19 +7,19 @@
 namespace lockstep::collective {
 
 ThreadMeeting::ThreadMeeting(int towers, DeviceKind kind)
-    : kind_(kind), barrier_(towers), posts_(static_cast<std::size_t>(towers)) {}
+    : kind_(kind), barrier_(towers), by_tower_(static_cast<std::size_t>(towers)) {}
 
 std::size_t ThreadMeeting::meet_with(int tower, const Brought& mine) {
-  Post& post = posts_[static_cast<std::size_t>(tower)];
-  const std::size_t parity = post.meetings++ % 2;
+  PerTower& own = by_tower_[static_cast<std::size_t>(tower)];
+  const std::size_t parity = own.meetings++ % 2;
   const Seconds begin = device::host_now(kind_);
-  post.brought[parity] = mine;
-  post.brought[parity].arrived = begin;
+  own.brought[parity] = mine;
+  own.brought[parity].arrived = begin;
   barrier_.meet();
   Seconds last = begin;
-  for (const Post& other : posts_) last = std::max(last, other.brought[parity].arrived);
+  for (const PerTower& other : by_tower_) last = std::max(last, other.brought[parity].arrived);
   device::host_reaches(kind_, last);
-  post.waited += device::host_now(kind_) - begin;
+  own.waited += device::host_now(kind_) - begin;
   return parity;
 }
 
@@ -27,7 +27,7 @@ double ThreadMeeting::sum(int tower, std::span<const SumTerms> lists) {
   const std::size_t parity = meet_with(tower, {.lists = lists});
   double total = 0;
   for (std::size_t list = 0; list < lists.size(); ++list)
-    for (const Post& other : posts_)
+    for (const PerTower& other : by_tower_)
       for (const double term : other.brought[parity].lists[list]) total += term;
   return total;
 }
@@ -35,7 +35,7 @@ double ThreadMeeting::sum(int tower, std::span<const SumTerms> lists) {
 std::vector<char> ThreadMeeting::any(int tower, std::span<const char> flags) {
   const std::size_t parity = meet_with(tower, {.flags = flags});
   std::vector<char> result;
-  for (const Post& other : posts_) {
+  for (const PerTower& other : by_tower_) {
     const std::span<const char> theirs = other.brought[parity].flags;
     result.resize(std::max(result.size(), theirs.size()));
     for (std::size_t i = 0; i < theirs.size(); ++i)
@@ -48,7 +48,7 @@ void ThreadMeeting::collect(int tower, std::span<const ArenaPart> mine,
                             std::span<const torch::Tensor> whole) {
   const torch::NoGradGuard no_grad;
   const std::size_t parity = meet_with(tower, {.whole = whole});
-  const std::span<const torch::Tensor> arenas = posts_.front().brought[parity].whole;
+  const std::span<const torch::Tensor> arenas = by_tower_.front().brought[parity].whole;
   for (const ArenaPart& part : mine)
     arenas[part.arena].narrow(0, part.range.begin, part.range.size()).copy_(part.values);
   meet(tower);
@@ -56,7 +56,7 @@ void ThreadMeeting::collect(int tower, std::span<const ArenaPart> mine,
 
 void ThreadMeeting::reset() {
   barrier_.reset();
-  for (Post& post : posts_) post.meetings = 0;  // an abort may have left them apart
+  for (PerTower& each : by_tower_) each.meetings = 0;  // an abort may have left them apart
 }
 
 }  // namespace lockstep::collective

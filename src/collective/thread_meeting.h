@@ -16,7 +16,7 @@ class ThreadMeeting : public Meeting {
  public:
   ThreadMeeting(int towers, DeviceKind kind);
 
-  int towers() const override { return static_cast<int>(posts_.size()); }
+  int towers() const override { return static_cast<int>(by_tower_.size()); }
   void meet(int tower) override { meet_with(tower, {}); }
   double sum(int tower, std::span<const SumTerms> lists) override;
   std::vector<char> any(int tower, std::span<const char> flags) override;
@@ -26,7 +26,7 @@ class ThreadMeeting : public Meeting {
   bool aborted() const noexcept override { return barrier_.aborted(); }
   void reset() override;
   Seconds waited(int tower) const override {
-    return posts_[static_cast<std::size_t>(tower)].waited;
+    return by_tower_[static_cast<std::size_t>(tower)].waited;
   }
 
  private:
@@ -40,7 +40,7 @@ class ThreadMeeting : public Meeting {
 
   /// Touched by its tower's thread only, but for what it publishes before a barrier. A tower can be
   /// one meeting ahead of the others, which may still read: two of each, for even and odd ones.
-  struct Post {
+  struct PerTower {
     std::array<Brought, 2> brought;
     unsigned meetings = 0;
     Seconds waited{};
@@ -51,7 +51,7 @@ class ThreadMeeting : public Meeting {
 
   const DeviceKind kind_;
   Barrier barrier_;
-  std::vector<Post> posts_;
+  std::vector<PerTower> by_tower_;
 };
 
 }  // namespace lockstep::collective
