@@ -1,70 +1,155 @@
 """Checks that includes point down only, and that only apps/ prints, exits or reads the environment.
 
-The layers, from top to bottom; a layer may use those below it, never one beside it.
+  check_layers.py [ROOT]
+
+A layer is a folder of src/ with its public headers: include/lockstep/LAYER/, or those that HEADERS
+names. It may include headers of the layers below it, private and public; not those of one beside it.
 """
 
 import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+# The layers, from top to bottom.
 LAYERS = [
+    {"nn"},
+    {"text", "vision"},
     {"train"},
     {"strategy"},
-    {"collective", "optim", "events", "input"},
-    {"sim"},
-    {"device", "arena"},
-    {"io", "drawing"},
+    {"collective", "events", "input"},
+    {"optim"},
+    {"backends"},
+    {"sim", "gpu"},
+    {"device", "arena", "kernels", "io", "drawing"},
     {"base"},
 ]
-# Layers that prove the public API: they may use nothing private of others.
-PUBLIC_ONLY = {"text", "vision", "nn", "kernels"}
-# What those may use all the same.
-SHARED = {"base", "drawing", "kernels"}
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
-FORBIDDEN = re.compile(r"\bstd::(cout|cerr|clog|printf|puts|exit|getenv)\b|(?<![\w:])(printf|puts|exit|getenv)\(")
+
+# Layers that could as well be in a user's program: of the others they use public headers only, but
+# for those named here.
+PUBLIC_ONLY = {"nn": {"base"}, "text": {"base", "drawing"}, "vision": {"base", "drawing"}}
+
+# Public headers that are not in a folder of their layer.
+HEADERS = {
+    "base": {"error.h", "seconds.h"},
+    "drawing": {"image.h"},
+    "device": {"device.h", "placement.h", "precision.h", "trace.h"},
+    "gpu": {"gpu.h"},
+    "sim": {"sim.h"},
+    "input": {"input.h", "input_range.h", "random.h", "stream.h"},
+    "events": {"events.h"},
+    "optim": {"method.h", "optimizer.h"},
+    "collective": {"exchange.h"},
+    "strategy": {
+        "batch.h", "batch_device.h", "loss.h", "metrics.h", "mirrored.h", "report.h", "state.h",
+        "strategy.h", "where.h"},
+    "train": {
+        "checkpoint.h", "goal.h", "job.h", "manifest.h", "observer.h", "progress.h", "retention.h",
+        "schedule.h", "tensorboard.h", "trainer.h", "verify.h"},
+}
+PUBLIC_FOLDERS = {"detail": "strategy"}  # and each layer's own name
+UMBRELLA = "lockstep.h"  # is above all of them
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+FORBIDDEN = re.compile(
+    r"\bstd::(cout|cerr|clog|printf|puts|exit|getenv)\b|(?<![\w:])(printf|puts|exit|getenv)\(")
 
 
 def level(layer):
     return next(i for i, layers in enumerate(LAYERS) if layer in layers)
 
 
-def includes(path):
-    for _, name in INCLUDE.findall(path.read_text()):
-        yield name
+def known(layer):
+    return any(layer in layers for layers in LAYERS)
 
 
-def problems():
-    for path in sorted((ROOT / "src").rglob("*.[ch]*")):
-        layer = path.relative_to(ROOT / "src").parts[0]
-        where = path.relative_to(ROOT)
-        for name in includes(path):
-            other = name.split("/")[0]
-            if not (ROOT / "src" / other).is_dir():
-                continue
-            if other == layer:
-                continue
-            if layer in PUBLIC_ONLY:
-                if other in SHARED:
-                    continue
-                yield f"{where}: {layer} may use public headers only, not {name}"
-            elif other in PUBLIC_ONLY or level(other) <= level(layer):
-                yield f"{where}: {layer} may not use {name}: arrows point down only"
+def public_layer(name):
+    """The layer of the public header lockstep/NAME; None: it is in no table."""
+    parts = name.split("/")
+    if len(parts) > 1:
+        folder = PUBLIC_FOLDERS.get(parts[0], parts[0])
+        return folder if known(folder) else None
+    return next((layer for layer, names in HEADERS.items() if name in names), None)
+
+
+def layer_of(root, include):
+    """(layer, is public) of an included header of ours; (None, ...): it is of no known layer."""
+    if include.startswith("lockstep/"):
+        return public_layer(include.removeprefix("lockstep/")), True
+    return include.split("/")[0], False
+
+
+def ours(root, include):
+    first = include.split("/")[0]
+    return first == "lockstep" or ("/" in include and (root / "src" / first).is_dir())
+
+
+def includes(root, path):
+    return [name for name in INCLUDE.findall(path.read_text()) if ours(root, name)]
+
+
+def sources(folder, pattern="*.[ch]*"):
+    return sorted(folder.rglob(pattern))
+
+
+def objection(root, layer, include):
+    """Why `layer` may not include a header; None: it may."""
+    other, public = layer_of(root, include)
+    if other is None:
+        return f"{include} is of no layer: name it in scripts/check_layers.py"
+    if other == layer:
+        return None
+    if layer in PUBLIC_ONLY and not public and other not in PUBLIC_ONLY[layer]:
+        return f"{layer} may use public headers only, not {include}"
+    if level(other) <= level(layer):
+        return f"{layer} may not use {include}: arrows point down only"
+    return None
+
+
+def source_problems(root):
+    for path in sources(root / "src"):
+        where = path.relative_to(root)
+        layer = where.parts[1]
+        if not known(layer):
+            yield f"{where}: src/{layer} is no layer: name it in scripts/check_layers.py"
+            continue
+        for include in includes(root, path):
+            if problem := objection(root, layer, include):
+                yield f"{where}: {problem}"
         for line, text in enumerate(path.read_text().splitlines(), 1):
             if FORBIDDEN.search(text):
                 yield f"{where}:{line}: only apps/ may print, exit or read the environment"
-    for path in sorted((ROOT / "include").rglob("*.h")):
-        for name in includes(path):
-            if (ROOT / "src" / name.split("/")[0]).is_dir():
-                yield f"{path.relative_to(ROOT)}: a public header may not use {name}"
+
+
+def header_problems(root):
+    public = root / "include" / "lockstep"
+    for path in sources(public, "*.h"):
+        where, name = path.relative_to(root), str(path.relative_to(public))
+        layer = public_layer(name)
+        if layer is None and name != UMBRELLA:
+            yield f"{where}: of no layer: name it in scripts/check_layers.py"
+        for include in includes(root, path):
+            if not include.startswith("lockstep/"):
+                yield f"{where}: a public header may not use {include}"
+            elif layer and (problem := objection(root, layer, include)):
+                yield f"{where}: {problem}"
+
+
+def program_problems(root):
     for folder in ("apps", "examples", "bench"):
-        for path in sorted((ROOT / folder).rglob("*.[ch]*")):
-            for name in includes(path):
-                if "/" in name and (ROOT / "src" / name.split("/")[0]).is_dir():
-                    yield f"{path.relative_to(ROOT)}: may use public headers only, not {name}"
+        for path in sources(root / folder):
+            for include in includes(root, path):
+                if not include.startswith("lockstep/"):
+                    yield f"{path.relative_to(root)}: may use public headers only, not {include}"
 
 
-found = list(problems())
-for problem in found:
-    print(problem, file=sys.stderr)
-sys.exit(1 if found else 0)
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
+    root = root if len(sys.argv) > 1 else root.parent.parent
+    found = [*source_problems(root), *header_problems(root), *program_problems(root)]
+    for problem in found:
+        print(problem, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,15 +2,14 @@
 
 // What a step tells about itself.
 
-#include <chrono>
+#include <lockstep/seconds.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace lockstep {
-
-using Seconds = std::chrono::duration<double>;
 
 /// One tower's part of a step. Its times add up to StepReport::time.
 struct TowerReport {

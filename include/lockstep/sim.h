@@ -4,7 +4,7 @@
 // generators, computes with the CPU's kernels, and is strict where a GPU is treacherous: what a GPU
 // would get wrong now and then is an error here, each time. Time is virtual. See docs/sim.md.
 
-#include <lockstep/report.h>
+#include <lockstep/seconds.h>
 
 #include <cstdint>
 #include <stdexcept>

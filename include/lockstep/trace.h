@@ -2,7 +2,7 @@
 
 // A timeline that a person can open: Chrome's trace format, for chrome://tracing or Perfetto.
 
-#include <lockstep/report.h>
+#include <lockstep/seconds.h>
 
 #include <mutex>
 #include <string>

@@ -1,4 +1,4 @@
-#include "utf8.h"
+#include "base/utf8.h"
 
 namespace lockstep::base {
 namespace {
@@ -31,6 +31,17 @@ std::optional<char32_t> take_character(std::string_view& text) {
   valid = valid && is_code(code, length);
   text.remove_prefix(valid ? length : 1);
   return valid ? std::optional(code) : std::nullopt;
+}
+
+std::string valid_utf8(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const std::string_view from = text;
+    const bool valid = take_character(text).has_value();
+    result += valid ? from.substr(0, from.size() - text.size()) : "\xef\xbf\xbd";
+  }
+  return result;
 }
 
 }  // namespace lockstep::base

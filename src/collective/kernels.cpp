@@ -9,14 +9,9 @@
 #include <string>
 #include <type_traits>
 
-// One clone a vector width, chosen when the program starts. This file is compiled with
-// -ffp-contract=off, so that all clones round alike. Sanitizers cannot start with clones.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(LOCKSTEP_SANITIZED)
-#define LOCKSTEP_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define LOCKSTEP_CLONES
-#endif
-#define LOCKSTEP_INLINE inline __attribute__((always_inline))
+#include "base/clones.h"
+
+// This file is compiled with -ffp-contract=off, so that all clones round alike.
 
 namespace lockstep::collective {
 namespace {

@@ -6,7 +6,7 @@
 // passes in must stay as it is until its next call has returned, or until every tower has left the
 // step.
 
-#include <lockstep/report.h>
+#include <lockstep/seconds.h>
 #include <torch/torch.h>
 
 #include <span>

@@ -1,13 +1,15 @@
 #pragma once
 
-// What differs between kinds of devices, behind LibTorch's own words for it. Everything else about
-// an accelerator goes through c10's devices, streams and events.
+// Devices behind LibTorch's own words for them: c10's devices, streams and events, and what a
+// backend does in its own way.
 
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 #include <lockstep/device.h>
-#include <lockstep/report.h>
+#include <lockstep/seconds.h>
+
+#include "device/backend.h"
 
 namespace lockstep::device {
 
@@ -16,16 +18,11 @@ inline bool is_accelerator(DeviceKind kind) { return kind != DeviceKind::cpu; }
 
 c10::Device torch_device(const Device& device);
 
-/// Makes `device` usable in this process. Throws ConfigError when it is not there. The first GPU
-/// calls ask_for_determinism().
-void prepare(const Device& device);
+/// Makes `device` usable in this process. Throws ConfigError when it is not there.
+inline void prepare(const Device& device) { backend(device.kind).prepare(device.index); }
 
 /// Waits for all that `device` has to do. False when it is lost.
 bool answers(const Device& device);
-
-/// Makes LibTorch choose algorithms whose results repeat exactly, and refuse operators that have
-/// none. Once for the process: what the program sets later stays. See docs/cuda.md.
-void ask_for_determinism();
 
 at::Generator make_generator(const Device& device);
 
@@ -37,22 +34,18 @@ c10::Stream new_stream(const Device& device);
 void order(const c10::Stream& earlier, const c10::Stream& later);
 
 /// The host's clock as devices of this kind have it: virtual where they are simulated.
-Seconds host_now(DeviceKind kind);
+inline Seconds host_now(DeviceKind kind) { return backend(kind).host_now(); }
 /// This thread waited for another, which had come to `time`.
-void host_reaches(DeviceKind kind, Seconds time);
+inline void host_reaches(DeviceKind kind, Seconds time) { backend(kind).host_reaches(time); }
 
 /// Training step `step` begins: simulated devices count faults by it.
-void begin_step(DeviceKind kind, std::int64_t step);
+inline void begin_step(DeviceKind kind, std::int64_t step) { backend(kind).begin_step(step); }
 
 /// The most memory this process may take on an accelerator, as a fraction of all or in bytes; 0: no
 /// limit of that kind.
 void limit_memory(const Device& device, double fraction, std::int64_t bytes);
 
-/// Bytes in use on an accelerator now, and at most since reset_peak(); 0 on the CPU.
-struct Memory {
-  std::int64_t bytes = 0, peak_bytes = 0;
-};
-Memory memory(const Device& device);
-void reset_peak(const Device& device);
+inline MemoryUse memory(const Device& device) { return backend(device.kind).memory(device.index); }
+inline void reset_peak(const Device& device) { backend(device.kind).reset_peak(device.index); }
 
 }  // namespace lockstep::device

@@ -1,24 +1,9 @@
 #include <lockstep/device.h>
 #include <lockstep/error.h>
-#include <lockstep/sim.h>
-#include <sched.h>
 
-#include <algorithm>
-
-#include "device/cgroup.h"
-#include "device/cuda.h"
+#include "device/backend.h"
 
 namespace lockstep {
-namespace {
-
-int cores_by_affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
-}  // namespace
 
 std::string Device::name() const {
   const char* const kinds[] = {"cpu:", "gpu:", "sim:"};
@@ -26,9 +11,9 @@ std::string Device::name() const {
 }
 
 Inventory inventory() {
-  return {.cores = device::cores_by_cgroup(cores_by_affinity(), {}),
-          .gpus = device::cuda_facts().gpus,
-          .sims = sim::options().devices};
+  return {.cores = device::backend(DeviceKind::cpu).count(),
+          .gpus = device::backend(DeviceKind::gpu).count(),
+          .sims = device::backend(DeviceKind::sim).count()};
 }
 
 std::vector<Device> all_devices() { return parse_devices("auto"); }

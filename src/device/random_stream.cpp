@@ -5,16 +5,13 @@
 
 #include <unordered_map>
 
+#include "base/hash.h"
+
 namespace lockstep::device {
 namespace {
 
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
-
-std::uint64_t mix(std::uint64_t x) {  // the finaliser of SplitMix64
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
+using base::kGolden;
+using base::mix;
 
 /// Towers run on two kinds of accelerators; any other kind may have no default generator.
 bool lends(const at::Generator& generator) {

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "io/file.h"
+#include "base/file.h"
 
 namespace lockstep {
 namespace {
@@ -65,6 +65,6 @@ std::string Trace::json() const {
   return result.dump(1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
-void Trace::write(const std::string& path) const { io::publish(path, json()); }
+void Trace::write(const std::string& path) const { base::publish(path, json()); }
 
 }  // namespace lockstep

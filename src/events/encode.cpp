@@ -3,8 +3,8 @@
 #include <bit>
 #include <protozero/pbf_writer.hpp>
 
+#include "base/utf8.h"
 #include "events/histogram.h"
-#include "events/utf8.h"
 #include "events/wire.h"
 
 namespace lockstep::events {
@@ -28,7 +28,7 @@ std::string summary_event(Stamp at, const std::string& tag, const Fill& fill) {
   {
     pbf_writer writer(summary);
     pbf_writer value(writer, wire::Summary::value);
-    value.add_string(wire::Value::tag, valid_utf8(tag));
+    value.add_string(wire::Value::tag, base::valid_utf8(tag));
     fill(value);
   }
   return event(at, wire::Event::summary, summary);
@@ -73,9 +73,9 @@ wire::HParamType type_of(const HyperParameters::mapped_type& value) {
 
 void add_attribute(pbf_writer& node, const std::string& name, const std::string& text) {
   pbf_writer attribute(node, wire::Node::attribute);
-  attribute.add_string(wire::MapEntry::key, valid_utf8(name));
+  attribute.add_string(wire::MapEntry::key, base::valid_utf8(name));
   pbf_writer value(attribute, wire::MapEntry::value);
-  value.add_bytes(wire::AttributeValue::bytes, valid_utf8(text));
+  value.add_bytes(wire::AttributeValue::bytes, base::valid_utf8(text));
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ std::string encode_text(Stamp at, const std::string& tag, const std::string& mar
     pbf_writer tensor(value, wire::Value::tensor);
     tensor.add_enum(wire::Tensor::type, wire::type_string);
     add_shape(tensor, {1});
-    tensor.add_bytes(wire::Tensor::strings, valid_utf8(markdown));
+    tensor.add_bytes(wire::Tensor::strings, base::valid_utf8(markdown));
   });
 }
 
@@ -139,10 +139,10 @@ std::string encode_graph(Stamp at, const std::vector<GraphNode>& nodes) {
   pbf_writer writer(graph);
   for (const GraphNode& node : nodes) {
     pbf_writer one(writer, wire::Graph::node);
-    one.add_string(wire::Node::name, valid_utf8(node.name));
-    one.add_string(wire::Node::op, valid_utf8(node.op));
+    one.add_string(wire::Node::name, base::valid_utf8(node.name));
+    one.add_string(wire::Node::op, base::valid_utf8(node.op));
     for (const std::string& input : node.inputs)
-      one.add_string(wire::Node::input, valid_utf8(input));
+      one.add_string(wire::Node::input, base::valid_utf8(input));
     for (const auto& [name, text] : node.attributes) add_attribute(one, name, text);
   }
   constexpr std::int32_t kProducer = 22;  // any graph of our days
@@ -160,13 +160,13 @@ std::string encode_experiment(Stamp at, const HyperParameters& chosen,
   writer.add_double(wire::Experiment::time_created, at.wall_time);
   for (const auto& [name, value] : chosen) {
     pbf_writer info(writer, wire::Experiment::hparam);
-    info.add_string(wire::HParamInfo::name, valid_utf8(name));
+    info.add_string(wire::HParamInfo::name, base::valid_utf8(name));
     info.add_enum(wire::HParamInfo::type, type_of(value));
   }
   for (const std::string& metric : metrics) {
     pbf_writer info(writer, wire::Experiment::metric);
     pbf_writer name(info, wire::MetricInfo::name);
-    name.add_string(wire::MetricName::tag, valid_utf8(metric));
+    name.add_string(wire::MetricName::tag, base::valid_utf8(metric));
   }
   return hparams_event(at, "_hparams_/experiment", wire::HParams::experiment, experiment);
 }
@@ -176,13 +176,13 @@ std::string encode_session_start(Stamp at, const HyperParameters& chosen) {
   pbf_writer writer(start);
   for (const auto& [name, value] : chosen) {
     pbf_writer entry(writer, wire::SessionStart::hparams);
-    entry.add_string(wire::MapEntry::key, valid_utf8(name));
+    entry.add_string(wire::MapEntry::key, base::valid_utf8(name));
     pbf_writer any(entry, wire::MapEntry::value);
     if (const bool* truth = std::get_if<bool>(&value)) any.add_bool(wire::Any::truth, *truth);
     if (const double* number = std::get_if<double>(&value))
       any.add_double(wire::Any::number, *number);
     if (const std::string* text = std::get_if<std::string>(&value))
-      any.add_string(wire::Any::text, valid_utf8(*text));
+      any.add_string(wire::Any::text, base::valid_utf8(*text));
   }
   writer.add_double(wire::SessionStart::start_time, at.wall_time);
   return hparams_event(at, "_hparams_/session_start_info", wire::HParams::session_start, start);

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "drawing/png.h"
 #include "events/encode.h"
 #include "events/event_queue.h"
-#include "events/png.h"
 
 namespace lockstep::events {
 namespace {
@@ -130,7 +130,7 @@ void EventWriter::histogram(const std::string& tag, std::int64_t step,
 }
 
 void EventWriter::image(const std::string& tag, std::int64_t step, const Image& image) {
-  events::check_image(image);
+  drawing::check_image(image);
   impl_->add(tag.size() + image.pixels.size(), step, events::encode_image, tag, image);
 }
 

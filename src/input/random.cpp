@@ -3,27 +3,23 @@
 
 #include <cmath>
 
+#include "base/hash.h"
+
 namespace lockstep {
 namespace {
 
-constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
-
-/// SplitMix64's finaliser: a bijection of 64 bits, each of which depends on all.
-std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
+using base::kGolden;
+using base::mix;
 
 std::uint64_t with(std::uint64_t key, std::int64_t number) {
-  return mixed(mixed(key + kGolden) ^ (static_cast<std::uint64_t>(number) * kGolden));
+  return mix(mix(key + kGolden) ^ (static_cast<std::uint64_t>(number) * kGolden));
 }
 
 /// A round of a Feistel network: moves `x` around in 0 to n - 1 by what `y` says. n, y < 2^32; the
 /// bias of n / 2^32 does no harm here.
 std::uint64_t moved(std::uint64_t x, std::uint64_t n, std::uint64_t y, std::uint64_t key,
                     std::uint64_t round) {
-  const std::uint64_t bits = mixed(key + (round << 32U | y) * kGolden);
+  const std::uint64_t bits = mix(key + (round << 32U | y) * kGolden);
   const std::uint64_t result = x + (((bits >> 32U) * n) >> 32U);
   return result < n ? result : result - n;
 }
@@ -34,7 +30,7 @@ std::uint64_t moved(std::uint64_t x, std::uint64_t n, std::uint64_t y, std::uint
 KeyedRandom::KeyedRandom(std::uint64_t seed, std::int64_t a, std::int64_t b)
     : key_(with(with(with(seed, 0), a), b)), counter_(with(with(with(seed, 1), b), a)) {}
 
-std::uint64_t KeyedRandom::next() { return mixed(mixed(counter_++ * kGolden) ^ key_); }
+std::uint64_t KeyedRandom::next() { return mix(mix(counter_++ * kGolden) ^ key_); }
 
 double KeyedRandom::uniform() { return static_cast<double>(next() >> 11U) * 0x1p-53; }
 

@@ -1,11 +1,11 @@
-#include "matrix_product.h"
+#include <lockstep/kernels/products.h>
 
 #include <ATen/Parallel.h>
 #include <lockstep/error.h>
 
 #include <algorithm>
 
-#include "product_loops.h"
+#include "kernels/product_loops.h"
 
 namespace lockstep::kernels {
 namespace {

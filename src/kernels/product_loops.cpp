@@ -1,4 +1,4 @@
-#include "product_loops.h"
+#include "kernels/product_loops.h"
 
 #include <algorithm>
 #include <array>
@@ -23,7 +23,7 @@ constexpr std::int64_t kCollision = 1024;
 namespace avx2 {
 
 constexpr std::int64_t kWidth = 8, kTileRows = 6;
-#include "product_loops.inc"
+#include "kernels/product_loops.inc"
 
 }  // namespace avx2
 #pragma GCC pop_options
@@ -33,7 +33,7 @@ constexpr std::int64_t kWidth = 8, kTileRows = 6;
 namespace avx512 {
 
 constexpr std::int64_t kWidth = 16, kTileRows = 12;
-#include "product_loops.inc"
+#include "kernels/product_loops.inc"
 
 }  // namespace avx512
 #pragma GCC pop_options

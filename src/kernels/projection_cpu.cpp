@@ -1,15 +1,15 @@
-#include "projection_cpu.h"
+#include <lockstep/kernels/projection.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "matrix_product.h"
-#include "softmax_loops.h"
+#include <lockstep/kernels/products.h>
+#include "kernels/softmax_loops.h"
 
-namespace lockstep::kernels::projection {
+namespace lockstep::kernels {
 namespace {
 
-using torch::Tensor;
+using at::Tensor;
 
 constexpr std::int64_t kBlockClasses = 256;  // whose logits stay in the second cache
 
@@ -17,7 +17,7 @@ constexpr std::int64_t kBlockClasses = 256;  // whose logits stay in the second 
 /// the order they have in memory, and the softmax goes over all rows side by side.
 class Pass {
  public:
-  Pass(const Inputs& in, Wanted wanted)
+  Pass(const ProjectionInputs& in, WantedGradients wanted)
       : in_(in),
         wanted_(wanted),
         classes_(in.weight.size(0)),
@@ -29,7 +29,7 @@ class Pass {
     if (wanted.bias) d_bias_ = torch::zeros_like(bias_);
   }
 
-  Result run() {
+  ProjectionLoss run() {
     const std::int64_t rows = in_.features.size(0);
     if (rows == 0 && wanted_.weight) d_weight_.zero_();
     for (std::int64_t first = 0; first < rows; first += in_.chunk_rows)
@@ -120,8 +120,8 @@ class Pass {
             .bias = bias_.defined() ? bias_.const_data_ptr<float>() + begin : nullptr};
   }
 
-  const Inputs& in_;
-  const Wanted wanted_;
+  const ProjectionInputs& in_;
+  const WantedGradients wanted_;
   const std::int64_t classes_;
   const Tensor bias_, room_, losses_;
   Tensor d_features_, d_weight_, d_bias_;
@@ -129,6 +129,8 @@ class Pass {
 
 }  // namespace
 
-Result compute_floats(const Inputs& in, Wanted wanted) { return Pass(in, wanted).run(); }
+ProjectionLoss projection_cross_entropy(const ProjectionInputs& in, WantedGradients wanted) {
+  return Pass(in, wanted).run();
+}
 
-}  // namespace lockstep::kernels::projection
+}  // namespace lockstep::kernels

@@ -1,10 +1,10 @@
-#include "recurrent_cells.h"
+#include <lockstep/kernels/cells.h>
 
 #include <array>
 
-#include "recurrent_loops.h"
+#include "kernels/recurrent_loops.h"
 
-namespace lockstep::kernels::cells {
+namespace lockstep::kernels {
 namespace {
 
 using at::Tensor;
@@ -14,7 +14,7 @@ bool plain_floats(const Tensor& gates) {
   return gates.is_cpu() && gates.scalar_type() == at::kFloat && gates.is_contiguous();
 }
 
-Shape shape_of(const Tensor& gates) { return {gates.size(0), gates.size(1) / 4}; }
+CellSize size_of(const Tensor& gates) { return {gates.size(0), gates.size(1) / 4}; }
 const float* in(const Tensor& tensor) { return tensor.const_data_ptr<float>(); }
 float* out(const Tensor& tensor) { return tensor.mutable_data_ptr<float>(); }
 
@@ -33,7 +33,7 @@ void through_tanh(Tensor& into, const Tensor& y) { at::tanh_backward_out(into, i
 void lstm_step(const Tensor& gates, const Tensor& cell, const Tensor& new_cell,
                const Tensor& new_hidden) {
   if (plain_floats(gates))
-    return lstm_loop(shape_of(gates), out(gates), in(cell), out(new_cell), out(new_hidden));
+    return lstm_loop(size_of(gates), out(gates), in(cell), out(new_cell), out(new_hidden));
   gates.narrow(1, 0, 2 * cell.size(1)).sigmoid_();
   const auto [enter, forget, candidate, leave] = blocks(gates);
   candidate.tanh_();
@@ -47,7 +47,7 @@ void lstm_step(const Tensor& gates, const Tensor& cell, const Tensor& new_cell,
 void lstm_step_back(const Tensor& gates, const Tensor& cell, const Tensor& new_cell,
                     const Tensor& d_gates, const Tensor& d_hidden, const Tensor& d_cell) {
   if (plain_floats(gates))
-    return lstm_loop_back(shape_of(gates), in(gates), in(cell), in(new_cell), out(d_gates),
+    return lstm_loop_back(size_of(gates), in(gates), in(cell), in(new_cell), out(d_gates),
                           in(d_hidden), out(d_cell));
   const auto [enter, forget, candidate, leave] = blocks(gates);
   auto [d_enter, d_forget, d_candidate, d_leave] = blocks(d_gates);
@@ -65,8 +65,7 @@ void lstm_step_back(const Tensor& gates, const Tensor& cell, const Tensor& new_c
 }
 
 void gru_step(const Tensor& gates, const Tensor& hidden, const Tensor& new_hidden) {
-  if (plain_floats(gates))
-    return gru_loop(shape_of(gates), out(gates), in(hidden), out(new_hidden));
+  if (plain_floats(gates)) return gru_loop(size_of(gates), out(gates), in(hidden), out(new_hidden));
   const auto [candidate, reset, update, recurring] = blocks(gates);
   reset.sigmoid_();
   update.sigmoid_();
@@ -78,7 +77,7 @@ void gru_step(const Tensor& gates, const Tensor& hidden, const Tensor& new_hidde
 void gru_step_back(const Tensor& gates, const Tensor& hidden, const Tensor& d_gates,
                    const Tensor& d_hidden) {
   if (plain_floats(gates))
-    return gru_loop_back(shape_of(gates), in(gates), in(hidden), out(d_gates), out(d_hidden));
+    return gru_loop_back(size_of(gates), in(gates), in(hidden), out(d_gates), out(d_hidden));
   const auto [candidate, reset, update, recurring] = blocks(gates);
   auto [d_candidate, d_reset, d_update, d_recurring] = blocks(d_gates);
   at::sub_out(d_update, hidden, candidate).mul_(d_hidden);
@@ -91,4 +90,4 @@ void gru_step_back(const Tensor& gates, const Tensor& hidden, const Tensor& d_ga
   d_hidden.mul_(update);
 }
 
-}  // namespace lockstep::kernels::cells
+}  // namespace lockstep::kernels

@@ -1,10 +1,10 @@
-#include "recurrent_loops.h"
+#include "kernels/recurrent_loops.h"
 
 #include <ATen/Parallel.h>
 
-#include "vector_math.h"
+#include "kernels/vector_math.h"
 
-namespace lockstep::kernels::cells {
+namespace lockstep::kernels {
 namespace {
 
 using vector_math::bits_of;
@@ -28,9 +28,9 @@ LOCKSTEP_INLINE float tanh(float x) {
 
 /// Calls row(begin, end) for ranges of rows. Rows do not see each other, so threads change nothing.
 template <class Rows>
-void for_rows(Shape shape, const Rows& of_rows) {
-  const std::int64_t grain = kGrain / (4 * shape.hidden) + 1;
-  at::parallel_for(0, shape.rows, grain, of_rows);
+void for_rows(CellSize size, const Rows& of_rows) {
+  const std::int64_t grain = kGrain / (4 * size.hidden) + 1;
+  at::parallel_for(0, size.rows, grain, of_rows);
 }
 
 LOCKSTEP_CLONES void lstm_row(std::int64_t n, float* __restrict gates, const float* __restrict cell,
@@ -92,40 +92,40 @@ LOCKSTEP_CLONES void gru_row_back(std::int64_t n, const float* __restrict gates,
 
 }  // namespace
 
-void lstm_loop(Shape shape, float* gates, const float* cell, float* new_cell, float* new_hidden) {
-  const std::int64_t n = shape.hidden;
-  for_rows(shape, [=](std::int64_t begin, std::int64_t end) {
+void lstm_loop(CellSize size, float* gates, const float* cell, float* new_cell, float* new_hidden) {
+  const std::int64_t n = size.hidden;
+  for_rows(size, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row)
       lstm_row(n, gates + 4 * n * row, cell + n * row, new_cell + n * row, new_hidden + n * row);
   });
 }
 
-void lstm_loop_back(Shape shape, const float* gates, const float* cell, const float* new_cell,
+void lstm_loop_back(CellSize size, const float* gates, const float* cell, const float* new_cell,
                     float* d_gates, const float* d_hidden, float* d_cell) {
-  const std::int64_t n = shape.hidden;
-  for_rows(shape, [=](std::int64_t begin, std::int64_t end) {
+  const std::int64_t n = size.hidden;
+  for_rows(size, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row)
       lstm_row_back(n, gates + 4 * n * row, cell + n * row, new_cell + n * row,
                     d_gates + 4 * n * row, d_hidden + n * row, d_cell + n * row);
   });
 }
 
-void gru_loop(Shape shape, float* gates, const float* hidden, float* new_hidden) {
-  const std::int64_t n = shape.hidden;
-  for_rows(shape, [=](std::int64_t begin, std::int64_t end) {
+void gru_loop(CellSize size, float* gates, const float* hidden, float* new_hidden) {
+  const std::int64_t n = size.hidden;
+  for_rows(size, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row)
       gru_row(n, gates + 4 * n * row, hidden + n * row, new_hidden + n * row);
   });
 }
 
-void gru_loop_back(Shape shape, const float* gates, const float* hidden, float* d_gates,
+void gru_loop_back(CellSize size, const float* gates, const float* hidden, float* d_gates,
                    float* d_hidden) {
-  const std::int64_t n = shape.hidden;
-  for_rows(shape, [=](std::int64_t begin, std::int64_t end) {
+  const std::int64_t n = size.hidden;
+  for_rows(size, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row)
       gru_row_back(n, gates + 4 * n * row, hidden + n * row, d_gates + 4 * n * row,
                    d_hidden + n * row);
   });
 }
 
-}  // namespace lockstep::kernels::cells
+}  // namespace lockstep::kernels

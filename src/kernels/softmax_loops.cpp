@@ -1,8 +1,8 @@
-#include "softmax_loops.h"
+#include "kernels/softmax_loops.h"
 
 #include <vector>
 
-#include "vector_math.h"
+#include "kernels/vector_math.h"
 
 namespace lockstep::kernels::softmax {
 namespace {

@@ -1,18 +1,12 @@
 #pragma once
 
-// For loops that the compiler is to vectorise: clones of a function, and exp.
+// For loops that the compiler is to vectorise: exp and its neighbours.
 
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
-// One clone a vector width, chosen when the program starts. Sanitizers cannot start with clones.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(LOCKSTEP_SANITIZED)
-#define LOCKSTEP_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define LOCKSTEP_CLONES
-#endif
-#define LOCKSTEP_INLINE inline __attribute__((always_inline))
+#include "base/clones.h"
 
 namespace lockstep::kernels::vector_math {
 

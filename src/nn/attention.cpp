@@ -13,17 +13,17 @@ Tensor Seq2Seq::keys_of(const Tensor& outputs) const {
 
 /// How much each query, [rows, queries, hidden], looks at each token of the source: [rows, queries,
 /// source length], 0 for padding.
-Tensor Seq2Seq::look(const Memory& memory, const Tensor& queries) const {
+Tensor Seq2Seq::look(const Encoded& encoded, const Tensor& queries) const {
   Tensor scores;
   if (options.attention == Attention::bahdanau) {
     const Tensor mixed =
-        torch::linear(queries, attention_query).unsqueeze(2) + memory.keys.unsqueeze(1);
+        torch::linear(queries, attention_query).unsqueeze(2) + encoded.keys.unsqueeze(1);
     scores = torch::matmul(mixed.tanh(), attention_score);
   } else {
-    scores = torch::bmm(queries, memory.keys.transpose(1, 2));
+    scores = torch::bmm(queries, encoded.keys.transpose(1, 2));
   }
   constexpr double kNever = -std::numeric_limits<double>::infinity();
-  return scores.masked_fill(memory.padding.unsqueeze(1), kNever).softmax(-1);
+  return scores.masked_fill(encoded.padding.unsqueeze(1), kNever).softmax(-1);
 }
 
 }  // namespace lockstep::nn

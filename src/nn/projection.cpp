@@ -6,14 +6,14 @@
 #include <optional>
 #include <string>
 
-#include "kernels/projection_cpu.h"
+#include <lockstep/kernels/projection.h>
 
 namespace lockstep::nn {
 namespace {
 
-using kernels::projection::Inputs;
-using kernels::projection::Result;
-using kernels::projection::Wanted;
+using kernels::ProjectionInputs;
+using kernels::ProjectionLoss;
+using kernels::WantedGradients;
 using torch::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
@@ -22,7 +22,7 @@ using torch::autograd::variable_list;
 // docs/performance.md. A product of fewer rows spends too long on the weight alone.
 constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20, kFewestRows = 128;
 
-void check_inputs(const Inputs& in, const ProjectionLossOptions& options) {
+void check_inputs(const ProjectionInputs& in, const ProjectionLossOptions& options) {
   check(in.features.dim() == 2 && in.weight.dim() == 2 && in.features.size(1) == in.weight.size(1),
         "features are [rows, size], the weight is [vocabulary, size]");
   check(!in.bias.defined() || (in.bias.dim() == 1 && in.bias.size(0) == in.weight.size(0)),
@@ -48,7 +48,7 @@ void check_inputs(const Inputs& in, const ProjectionLossOptions& options) {
 }
 
 /// Rows of a chunk: as many as asked for or a little fewer, so that all chunks are about as large.
-std::int64_t chunk_rows(const Inputs& in, std::int64_t most) {
+std::int64_t chunk_rows(const ProjectionInputs& in, std::int64_t most) {
   const std::int64_t rows = in.features.size(0), vocabulary = in.weight.size(0);
   if (most == 0) {
     const auto row_bytes =
@@ -61,7 +61,7 @@ std::int64_t chunk_rows(const Inputs& in, std::int64_t most) {
 
 /// What the products are made in. Half precision would lose small gradients, which no loss scale
 /// has reached yet: it counts as single.
-torch::ScalarType product_type(const Inputs& in) {
+torch::ScalarType product_type(const ProjectionInputs& in) {
   const auto device = in.features.device().type();
   if (at::autocast::is_autocast_enabled(device) &&
       at::autocast::get_autocast_dtype(device) == torch::kBFloat16)
@@ -73,7 +73,7 @@ torch::ScalarType product_type(const Inputs& in) {
 /// In ATen's words, for all devices and types.
 class Pass {
  public:
-  Pass(const Inputs& in, Wanted wanted, torch::ScalarType type)
+  Pass(const ProjectionInputs& in, WantedGradients wanted, torch::ScalarType type)
       : in_(in),
         wanted_(wanted),
         type_(type),
@@ -87,7 +87,7 @@ class Pass {
     if (wanted_.bias) d_bias_ = torch::zeros(bias_.sizes(), losses_.options());
   }
 
-  Result run() {
+  ProjectionLoss run() {
     const std::int64_t rows = features_.size(0);
     for (std::int64_t first = 0; first < rows; first += in_.chunk_rows)
       chunk(first, std::min(in_.chunk_rows, rows - first));
@@ -120,14 +120,14 @@ class Pass {
     if (wanted_.weight) d_weight_.add_(logits.t().mm(features));
   }
 
-  const Inputs& in_;
-  const Wanted wanted_;
+  const ProjectionInputs& in_;
+  const WantedGradients wanted_;
   const torch::ScalarType type_, wide_;  // of the products, of the softmax
   const Tensor features_, weight_, bias_, losses_;
   Tensor d_features_, d_weight_, d_bias_;
 };
 
-Result compute(const Inputs& in, Wanted wanted) {
+ProjectionLoss compute(const ProjectionInputs& in, WantedGradients wanted) {
   const torch::NoGradGuard no_gradients;
   const torch::ScalarType type = product_type(in);
   // The types are chosen: autocast is not to choose again.
@@ -138,7 +138,7 @@ Result compute(const Inputs& in, Wanted wanted) {
   };
   const bool floats =
       type == torch::kFloat32 && is_float(in.features) && is_float(in.weight) && is_float(in.bias);
-  if (floats && in.features.is_cpu()) return kernels::projection::compute_floats(in, wanted);
+  if (floats && in.features.is_cpu()) return kernels::projection_cross_entropy(in, wanted);
   return Pass(in, wanted, type).run();
 }
 
@@ -146,8 +146,8 @@ struct ProjectionCrossEntropy : torch::autograd::Function<ProjectionCrossEntropy
   /// The tensors of `in` again: autograd finds those that are arguments.
   static Tensor forward(AutogradContext* context, const Tensor& /*features*/,
                         const Tensor& /*weight*/, const std::optional<Tensor>& /*bias*/,
-                        const Inputs& in, Wanted wanted) {
-    const Result result = compute(in, wanted);
+                        const ProjectionInputs& in, WantedGradients wanted) {
+    const ProjectionLoss result = compute(in, wanted);
     context->save_for_backward({result.features, result.weight, result.bias});
     return result.loss;
   }
@@ -172,13 +172,14 @@ struct ProjectionCrossEntropy : torch::autograd::Function<ProjectionCrossEntropy
 
 Tensor projection_cross_entropy(const Tensor& features, const Tensor& weight, const Tensor& bias,
                                 const Tensor& labels, const ProjectionLossOptions& options) {
-  Inputs in{features, weight, bias, labels, options.label_smoothing};
+  ProjectionInputs in{features, weight, bias, labels, options.label_smoothing};
   check_inputs(in, options);
   in.chunk_rows = chunk_rows(in, options.chunk_rows);
   const auto differentiable = [](const Tensor& tensor) {
     return tensor.defined() && tensor.requires_grad() && torch::GradMode::is_enabled();
   };
-  const Wanted wanted{differentiable(features), differentiable(weight), differentiable(bias)};
+  const WantedGradients wanted{differentiable(features), differentiable(weight),
+                               differentiable(bias)};
   if (!wanted.any()) return compute(in, wanted).loss;
   // Autograd takes no undefined tensor for an input.
   const auto maybe_bias = bias.defined() ? std::optional<Tensor>(bias) : std::nullopt;

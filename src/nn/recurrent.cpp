@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "kernels/matrix_product.h"
-#include "kernels/recurrent_cells.h"
+#include <lockstep/kernels/cells.h>
+#include <lockstep/kernels/products.h>
 
 namespace lockstep::nn {
 namespace {
@@ -52,9 +52,9 @@ struct Layer : torch::autograd::Function<Layer> {
       const Tensor now = gates[t];
       if (t >= first) recurring.add_product(hidden[t], of_state(cell, now));
       if (cell == Cell::lstm)
-        kernels::cells::lstm_step(now, cells[t], cells[t + 1], hidden[t + 1]);
+        kernels::lstm_step(now, cells[t], cells[t + 1], hidden[t + 1]);
       else
-        kernels::cells::gru_step(now, hidden[t], hidden[t + 1]);
+        kernels::gru_step(now, hidden[t], hidden[t + 1]);
     }
     ctx->saved_data["cell"] = static_cast<std::int64_t>(cell);
     ctx->saved_data["first"] = first;
@@ -90,9 +90,9 @@ struct Layer : torch::autograd::Function<Layer> {
       if (d_cell.defined() && grads[1].defined()) d_cell.add_(grads[1][t]);
       const Tensor d_now = d_gates[t];
       if (cell == Cell::lstm)
-        kernels::cells::lstm_step_back(gates[t], cells[t], cells[t + 1], d_now, d_hidden, d_cell);
+        kernels::lstm_step_back(gates[t], cells[t], cells[t + 1], d_now, d_hidden, d_cell);
       else
-        kernels::cells::gru_step_back(gates[t], hidden[t], d_now, d_hidden);
+        kernels::gru_step_back(gates[t], hidden[t], d_now, d_hidden);
       if (t < first) break;
       if (cell == Cell::gru)  // beside what goes to the state before past the gates
         recurring.add_product(of_state(cell, d_now), d_hidden);

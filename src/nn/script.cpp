@@ -12,6 +12,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/file.h"
+
 namespace lockstep::nn {
 namespace {
 
@@ -178,13 +180,9 @@ void ScriptModule::save(const std::string& file) const {
   for (const torch::Tensor& tensor : parameters()) on_cpu = on_cpu && tensor.is_cpu();
   const jit::Module copy =
       on_cpu ? script_.deepcopy() : script_.deepcopy(torch::Device(torch::kCPU));
-  const std::string aside = file + ".new";
-  try {
-    copy.save(aside);
-  } catch (const c10::Error& cause) {
-    throw ConfigError("cannot write " + quoted(file) + ": " + cause.what_without_backtrace());
-  }
-  std::filesystem::rename(aside, file);
+  std::ostringstream content;
+  copy.save(content);
+  base::publish(file, content.view());
 }
 
 }  // namespace lockstep::nn

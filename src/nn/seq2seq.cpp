@@ -97,11 +97,11 @@ Tensor Seq2Seq::embed(torch::nn::Embedding& table, const Tensor& tokens) {
   return dropped(torch::embedding(table->weight, tokens));
 }
 
-Seq2Seq::Memory Seq2Seq::encode(const Tensor& tokens, const Tensor& lengths) {
+Seq2Seq::Encoded Seq2Seq::encode(const Tensor& tokens, const Tensor& lengths) {
   check(tokens.dim() == 2 && lengths.dim() == 1 && lengths.size(0) == tokens.size(0),
         "sources are [rows, length], with a length for each row");
-  Memory memory;
-  memory.padding = torch::arange(tokens.size(1), lengths.options()) >= lengths.unsqueeze(1);
+  Encoded encoded;
+  encoded.padding = torch::arange(tokens.size(1), lengths.options()) >= lengths.unsqueeze(1);
   Tensor x = embed(source, tokens.t());
   for (std::size_t i = 0; i < encoder.size(); ++i) {
     if (i > 0) x = dropped(x);
@@ -114,63 +114,63 @@ Seq2Seq::Memory Seq2Seq::encode(const Tensor& tokens, const Tensor& lengths) {
       last = joined(last, state_after(back, lengths));
       x = torch::cat({forth[0], reversed(back[0], lengths)}, -1);
     }
-    memory.state.push_back(std::move(last));
+    encoded.state.push_back(std::move(last));
   }
-  memory.keys = keys_of(x).transpose(0, 1);
-  memory.outputs = x.transpose(0, 1);
-  return memory;
+  encoded.keys = keys_of(x).transpose(0, 1);
+  encoded.outputs = x.transpose(0, 1);
+  return encoded;
 }
 
-Tensor Seq2Seq::decode(const Memory& memory, const Tensor& tokens) {
+Tensor Seq2Seq::decode(const Encoded& encoded, const Tensor& tokens) {
   Tensor x = embed(target, tokens.t());
   if (options.attention != Attention::bahdanau && !options.input_feeding) {
     for (std::size_t i = 0; i < decoder.size(); ++i)
-      x = decoder[i]->forward(i == 0 ? x : dropped(x), memory.state[i])[0];
+      x = decoder[i]->forward(i == 0 ? x : dropped(x), encoded.state[i])[0];
     const Tensor outputs = x.transpose(0, 1);
-    return features_of(torch::bmm(look(memory, outputs), memory.outputs), outputs);
+    return features_of(torch::bmm(look(encoded, outputs), encoded.outputs), outputs);
   }
-  Written written = begin(memory);
+  Decoded decoded = begin(encoded);
   std::vector<Tensor> features;
   for (const Tensor& step : x.unbind(0)) {
-    advance(memory, written, step);
-    features.push_back(written.features);
+    advance(encoded, decoded, step);
+    features.push_back(decoded.features);
   }
   return torch::stack(features, 1);
 }
 
-Seq2Seq::Written Seq2Seq::begin(const Memory& memory) const {
-  return {.state = memory.state,
-          .features = torch::zeros({memory.outputs.size(0), combine->weight.size(0)},
-                                   memory.outputs.options())};
+Seq2Seq::Decoded Seq2Seq::begin(const Encoded& encoded) const {
+  return {.state = encoded.state,
+          .features = torch::zeros({encoded.outputs.size(0), combine->weight.size(0)},
+                                   encoded.outputs.options())};
 }
 
-void Seq2Seq::append(const Memory& memory, Written& written, const Tensor& tokens) {
-  advance(memory, written, embed(target, tokens));
+void Seq2Seq::append(const Encoded& encoded, Decoded& decoded, const Tensor& tokens) {
+  advance(encoded, decoded, embed(target, tokens));
 }
 
-void Seq2Seq::advance(const Memory& memory, Written& written, const Tensor& embedded) {
-  const bool before = options.attention == Attention::bahdanau;  // it looks, then writes
+void Seq2Seq::advance(const Encoded& encoded, Decoded& decoded, const Tensor& embedded) {
+  const bool before = options.attention == Attention::bahdanau;  // it looks, then decodes
   Tensor found;
   const auto look_with = [&](const Tensor& query) {
-    const Tensor weights = look(memory, query.unsqueeze(1));
-    written.attention = weights.squeeze(1);
-    found = torch::bmm(weights, memory.outputs).squeeze(1);
+    const Tensor weights = look(encoded, query.unsqueeze(1));
+    decoded.attention = weights.squeeze(1);
+    found = torch::bmm(weights, encoded.outputs).squeeze(1);
   };
   std::vector<Tensor> inputs = {embedded};
   if (before) {
-    look_with(written.state.back()[0]);
+    look_with(decoded.state.back()[0]);
     inputs.push_back(found);
   }
-  if (options.input_feeding) inputs.push_back(written.features);
+  if (options.input_feeding) inputs.push_back(decoded.features);
   Tensor x = inputs.size() == 1 ? embedded : torch::cat(inputs, -1);
   for (std::size_t i = 0; i < decoder.size(); ++i) {
-    CellState& state = written.state[i];
+    CellState& state = decoded.state[i];
     state = decoder[i]->forward((i == 0 ? x : dropped(x)).unsqueeze(0), state);
     for (Tensor& part : state) part = part.squeeze(0);
     x = state[0];
   }
   if (!before) look_with(x);
-  written.features = features_of(found, x);
+  decoded.features = features_of(found, x);
 }
 
 Tensor Seq2Seq::features_of(const Tensor& found, const Tensor& outputs) {

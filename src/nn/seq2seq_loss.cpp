@@ -14,8 +14,8 @@ Loss sequence_loss(Seq2Seq& model, const text::SequenceBatch& batch,
   // Columns that are padding in every row of this shard cost nothing.
   const auto longest = batch.lengths.max().item<std::int64_t>();
   const auto most = counts.max().item<std::int64_t>();
-  const auto memory = model.encode(batch.source.slice(1, 0, longest), batch.lengths);
-  Tensor features = model.decode(memory, batch.target.slice(1, 0, most)).flatten(0, 1);
+  const auto encoded = model.encode(batch.source.slice(1, 0, longest), batch.lengths);
+  Tensor features = model.decode(encoded, batch.target.slice(1, 0, most)).flatten(0, 1);
   Tensor labels = batch.target.slice(1, 1, most + 1).flatten();
   if (tokens < labels.size(0)) {
     const Tensor real = labels.ne(text::kPad).nonzero().squeeze(1);

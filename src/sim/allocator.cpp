@@ -13,9 +13,9 @@ thread_local const Launch* running = nullptr;
 /// The allocator of all CPU memory that is not ours.
 c10::Allocator* all_else = nullptr;
 
-void release_block(void* data) { Machine::instance().release(memory_at(data)); }
+void release_block(void* data) { Machine::instance().release(allocation_at(data)); }
 
-void release_pinned_block(void* data) { Machine::instance().release_pinned(memory_at(data)); }
+void release_pinned_block(void* data) { Machine::instance().release_pinned(allocation_at(data)); }
 
 /// For oneDNN, which allocates and frees without a DataPtr.
 void release_raw(void* data) {
@@ -39,7 +39,7 @@ struct DeviceAllocator final : c10::Allocator {
 
 struct PinnedAllocator final : c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
-    Memory* block = Machine::instance().allocate_pinned(bytes);
+    Allocation* block = Machine::instance().allocate_pinned(bytes);
     return {block->data, block->data, &release_pinned_block, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -80,19 +80,19 @@ KernelScope::~KernelScope() { running = outer_; }
 c10::DataPtr allocate_on(int device, std::size_t bytes, c10::Device as) {
   if (bytes == 0) return {nullptr, as};
   const Launch* inside = running && running->op ? running : nullptr;  // a view has no launch
-  Memory* block = Machine::instance().allocate(device, bytes, inside);
+  Allocation* block = Machine::instance().allocate(device, bytes, inside);
   return {block->data, block->data, &release_block, as};
 }
 
-Memory* memory_of(const c10::DataPtr& data) {
+Allocation* allocation_of(const c10::DataPtr& data) {
   if (data.get_deleter() == &release_block || data.get_deleter() == &release_pinned_block)
-    return memory_at(data.get_context());
+    return allocation_at(data.get_context());
   return nullptr;
 }
 
 Use use_of(const at::Tensor& tensor, bool write) {
   if (tensor.numel() == 0) return {};
-  Memory* memory = memory_of(tensor.storage().data_ptr());
+  Allocation* memory = allocation_of(tensor.storage().data_ptr());
   if (!memory) return {};
   std::int64_t last = tensor.storage_offset();
   for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);

@@ -106,7 +106,7 @@ at::Scalar local_scalar(const at::Tensor& self) {
 }
 
 void record_stream(at::Tensor& self, c10::Stream stream) {
-  if (Memory* memory = memory_of(self.storage().data_ptr()))
+  if (Allocation* memory = allocation_of(self.storage().data_ptr()))
     Machine::instance().record_stream(memory, stream);
 }
 

@@ -79,7 +79,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return (static_cast<Event*>(second)->time - static_cast<Event*>(first)->time) * kMilliseconds;
   }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
-    if (Memory* memory = memory_of(data)) machine().record_stream(memory, stream);
+    if (Allocation* memory = allocation_of(data)) machine().record_stream(memory, stream);
   }
 
  private:

@@ -45,7 +45,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     const c10::Device device = storage.device();
     const std::size_t kept = std::min(bytes, storage.nbytes());
     std::vector<Use> uses;
-    if (Memory* memory = kept > 0 ? memory_of(storage.data_ptr()) : nullptr)
+    if (Allocation* memory = kept > 0 ? allocation_of(storage.data_ptr()) : nullptr)
       uses.push_back({.memory = memory, .begin = 0, .end = kept});
     const Launch launch = machine().begin(device.index(), *name, uses);
     const KernelScope scope(launch);

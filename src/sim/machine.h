@@ -21,7 +21,7 @@ namespace lockstep::sim {
 inline constexpr auto kDeviceType = c10::DeviceType::PrivateUse1;
 
 /// Bytes that the machine watches. Touched under the machine's lock only, but for data and bytes.
-struct Memory {
+struct Allocation {
   char* data = nullptr;
   std::size_t bytes = 0;  ///< rounded up
   int device = -1;        ///< -1: pinned memory of the host
@@ -33,7 +33,7 @@ struct Memory {
 
 /// Bytes [begin, end) of a memory that an operator reads or writes.
 struct Use {
-  Memory* memory = nullptr;
+  Allocation* memory = nullptr;
   std::size_t begin = 0, end = 0;
   bool write = false;
   const at::Tensor* tensor = nullptr;  ///< for messages; may be null
@@ -111,22 +111,22 @@ class Machine {
   double end(const Launch& launch, const Cost& cost, bool wait = false);
 
   // Memory. A block is recycled for the stream that it was allocated on.
-  Memory* allocate(int device, std::size_t bytes, const Launch* inside);
-  void release(Memory* block) noexcept;
+  Allocation* allocate(int device, std::size_t bytes, const Launch* inside);
+  void release(Allocation* block) noexcept;
   bool is_live(const void* data);  ///< the first byte of a block that was not released yet
-  void record_stream(Memory* block, const c10::Stream& stream);
+  void record_stream(Allocation* block, const c10::Stream& stream);
 
   // Pinned memory of the host.
-  Memory* allocate_pinned(std::size_t bytes);
-  void release_pinned(Memory* block) noexcept;
-  Memory* find_pinned(const void* data);
+  Allocation* allocate_pinned(std::size_t bytes);
+  void release_pinned(Allocation* block) noexcept;
+  Allocation* find_pinned(const void* data);
   /// The bytes that `launch` copied to the host are there when the host has waited for it: until
   /// then they read as 0xff (NaN).
-  void deliver_later(const Launch& launch, Memory* pinned, std::size_t begin, std::size_t end);
+  void deliver_later(const Launch& launch, Allocation* pinned, std::size_t begin, std::size_t end);
   /// The host must not change bytes that `launch` copies from before it has waited for it.
-  void watch_source(const Launch& launch, Memory* pinned, std::size_t begin, std::size_t end);
+  void watch_source(const Launch& launch, Allocation* pinned, std::size_t begin, std::size_t end);
   /// Hands over what was held back of [begin, end), for a copy that is ordered after it.
-  void deliver_now(Memory* pinned, std::size_t begin, std::size_t end);
+  void deliver_now(Allocation* pinned, std::size_t begin, std::size_t end);
 
  private:
   struct Stream {
@@ -143,14 +143,14 @@ class Machine {
     double host_time = 0;              // of the last host thread that used it
     std::vector<std::size_t> streams;  // by StreamId
     std::size_t next_in_pool = 0;
-    std::map<std::pair<std::size_t, std::size_t>, std::vector<Memory*>> free;  // stream, bytes
+    std::map<std::pair<std::size_t, std::size_t>, std::vector<Allocation*>> free;  // stream, bytes
     std::size_t cached_bytes = 0;
   };
   struct Transfer {
     std::size_t stream = 0;
     std::uint64_t count = 0;
     const std::string* op = nullptr;
-    Memory* pinned = nullptr;
+    Allocation* pinned = nullptr;
     std::size_t begin = 0, end = 0;
     std::vector<char> bytes = {};  // to deliver; empty for a watched source
     std::size_t checksum = 0;      // of a watched source
@@ -172,14 +172,15 @@ class Machine {
   std::size_t add_stream(int device);
   double enqueue(int device);
   void host_learns(int device, const VectorClock& clock, double time);
-  Transfer& add_transfer(const Launch& launch, Memory* pinned, std::size_t begin, std::size_t end);
+  Transfer& add_transfer(const Launch& launch, Allocation* pinned, std::size_t begin,
+                         std::size_t end);
   void settle();
   void throw_if_lost(int device);
   void lose(Device& device);
   bool take_fault(Fault::Kind kind, int device, std::int64_t at);
   void check(const Launch& launch, const Use& use) const;
-  void enter_result(const Launch& launch, Memory* block, std::size_t bytes);
-  Memory* take_free(Device& from, std::size_t stream, std::size_t bytes);
+  void enter_result(const Launch& launch, Allocation* block, std::size_t bytes);
+  Allocation* take_free(Device& from, std::size_t stream, std::size_t bytes);
   void drop_cache(Device& of);
   std::string stream_name(std::size_t stream) const;
   std::string order_message(const Launch& launch, const Use& use, const Conflict& conflict) const;
@@ -198,18 +199,18 @@ class Machine {
   std::uint64_t lives_ = 0;
   std::unordered_set<const void*> live_;
   std::vector<Span> timeline_;
-  std::map<const char*, Memory*> pinned_;  // by its first byte
+  std::map<const char*, Allocation*> pinned_;  // by its first byte
   std::vector<Transfer> transfers_;
 };
 
 /// The memory whose first byte is `data`, which the machine must have allocated.
-Memory* memory_at(void* data);
+Allocation* allocation_at(void* data);
 
 /// The memory behind a tensor's storage, null if the machine did not allocate it.
-Memory* memory_of(const c10::DataPtr& data);
+Allocation* allocation_of(const c10::DataPtr& data);
 
-/// The use of a tensor's bytes: a strided tensor counts as its bounding range. Memory is null for
-/// an empty tensor and for memory that is not the machine's.
+/// The use of a tensor's bytes: a strided tensor counts as its bounding range. The allocation is
+/// null for an empty tensor and for memory that is not the machine's.
 Use use_of(const at::Tensor& tensor, bool write);
 
 /// "float [2, 3] at bytes 0 to 24 of allocation 7 on sim:0".

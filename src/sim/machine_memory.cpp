@@ -16,34 +16,34 @@ constexpr std::size_t kRound = 512;         // as CUDA's caching allocator
 constexpr std::size_t kCached = 256 << 20;  // bytes that a device keeps for reuse
 constexpr std::align_val_t kAlignment{256};
 
-constexpr std::size_t kPrefix = 256;  // holds the address of the Memory
+constexpr std::size_t kPrefix = 256;  // holds the address of the Allocation
 
-Memory* make_memory(std::size_t bytes) {
-  auto* memory = new Memory;
+Allocation* make_allocation(std::size_t bytes) {
+  auto* memory = new Allocation;
   memory->data = static_cast<char*>(::operator new(kPrefix + bytes, kAlignment)) + kPrefix;
   memory->bytes = bytes;
   std::memcpy(memory->data - sizeof memory, &memory, sizeof memory);
   return memory;
 }
 
-void destroy(Memory* memory) {
+void destroy(Allocation* memory) {
   ::operator delete(memory->data - kPrefix, kAlignment);
   delete memory;
 }
 
-std::size_t checksum(const Memory* memory, std::size_t begin, std::size_t end) {
+std::size_t checksum(const Allocation* memory, std::size_t begin, std::size_t end) {
   return std::hash<std::string_view>{}({memory->data + begin, end - begin});
 }
 
 }  // namespace
 
-Memory* memory_at(void* data) {
-  Memory* memory = nullptr;
+Allocation* allocation_at(void* data) {
+  Allocation* memory = nullptr;
   std::memcpy(&memory, static_cast<char*>(data) - sizeof memory, sizeof memory);
   return memory;
 }
 
-Memory* Machine::allocate(int index, std::size_t bytes, const Launch* inside) {
+Allocation* Machine::allocate(int index, std::size_t bytes, const Launch* inside) {
   const c10::StreamId id = current_stream(index);
   const std::lock_guard lock(mutex_);
   throw_if_lost(index);
@@ -56,9 +56,9 @@ Memory* Machine::allocate(int index, std::size_t bytes, const Launch* inside) {
                      " bytes asked for, ", d.usage.bytes, " in use, ",
                      d.limit > 0 ? std::to_string(d.limit) : "no limit",
                      fault ? " (a fault on purpose)" : " there are");
-  Memory* block = take_free(d, stream_index(index, id), rounded);
+  Allocation* block = take_free(d, stream_index(index, id), rounded);
   if (!block) {
-    block = make_memory(rounded);
+    block = make_allocation(rounded);
     block->device = index;
     block->stream = stream_index(index, id);
   }
@@ -71,7 +71,7 @@ Memory* Machine::allocate(int index, std::size_t bytes, const Launch* inside) {
 }
 
 /// What a kernel allocates it writes. Gives the block back to the system if that is an error.
-void Machine::enter_result(const Launch& launch, Memory* block, std::size_t bytes) {
+void Machine::enter_result(const Launch& launch, Allocation* block, std::size_t bytes) {
   const VectorClock& clock = streams_[launch.stream].clock;
   if (const auto conflict = block->history.conflict(0, bytes, true, clock)) {
     const std::string message =
@@ -88,16 +88,16 @@ bool Machine::is_live(const void* data) {
   return live_.contains(data);
 }
 
-Memory* Machine::take_free(Device& from, std::size_t stream, std::size_t bytes) {
+Allocation* Machine::take_free(Device& from, std::size_t stream, std::size_t bytes) {
   const auto found = from.free.find({stream, bytes});
   if (found == from.free.end() || found->second.empty()) return nullptr;
-  Memory* block = found->second.back();
+  Allocation* block = found->second.back();
   found->second.pop_back();
   from.cached_bytes -= bytes;
   return block;
 }
 
-void Machine::release(Memory* block) noexcept {
+void Machine::release(Allocation* block) noexcept {
   const std::lock_guard lock(mutex_);
   Device& d = devices_[static_cast<std::size_t>(block->device)];
   d.usage.bytes -= static_cast<std::int64_t>(block->bytes);
@@ -111,33 +111,33 @@ void Machine::release(Memory* block) noexcept {
 
 void Machine::drop_cache(Device& of) {
   for (auto& [key, blocks] : of.free)
-    for (Memory* block : blocks) destroy(block);
+    for (Allocation* block : blocks) destroy(block);
   of.free.clear();
   of.cached_bytes = 0;
 }
 
-void Machine::record_stream(Memory* block, const c10::Stream& stream) {
+void Machine::record_stream(Allocation* block, const c10::Stream& stream) {
   const std::lock_guard lock(mutex_);
   const std::size_t index = stream_index(stream.device_index(), stream.id());
   if (index != block->stream) block->recorded.push_back(index);
 }
 
-Memory* Machine::allocate_pinned(std::size_t bytes) {
-  Memory* block = make_memory(std::max<std::size_t>(bytes, 1));
+Allocation* Machine::allocate_pinned(std::size_t bytes) {
+  Allocation* block = make_allocation(std::max<std::size_t>(bytes, 1));
   const std::lock_guard lock(mutex_);
   block->life = ++lives_;
   pinned_[block->data] = block;
   return block;
 }
 
-void Machine::release_pinned(Memory* block) noexcept {
+void Machine::release_pinned(Allocation* block) noexcept {
   const std::lock_guard lock(mutex_);
   std::erase_if(transfers_, [&](const Transfer& t) { return t.pinned == block; });
   pinned_.erase(block->data);
   destroy(block);
 }
 
-Memory* Machine::find_pinned(const void* data) {
+Allocation* Machine::find_pinned(const void* data) {
   const auto* at = static_cast<const char*>(data);
   const std::lock_guard lock(mutex_);
   auto found = pinned_.upper_bound(at);
@@ -146,8 +146,8 @@ Memory* Machine::find_pinned(const void* data) {
   return at < found->first + found->second->bytes ? found->second : nullptr;
 }
 
-Machine::Transfer& Machine::add_transfer(const Launch& launch, Memory* pinned, std::size_t begin,
-                                         std::size_t end) {
+Machine::Transfer& Machine::add_transfer(const Launch& launch, Allocation* pinned,
+                                         std::size_t begin, std::size_t end) {
   return transfers_.emplace_back(Transfer{.stream = launch.stream,
                                           .count = launch.count,
                                           .op = launch.op,
@@ -156,20 +156,20 @@ Machine::Transfer& Machine::add_transfer(const Launch& launch, Memory* pinned, s
                                           .end = end});
 }
 
-void Machine::deliver_later(const Launch& launch, Memory* pinned, std::size_t begin,
+void Machine::deliver_later(const Launch& launch, Allocation* pinned, std::size_t begin,
                             std::size_t end) {
   const std::lock_guard lock(mutex_);
   add_transfer(launch, pinned, begin, end).bytes.assign(pinned->data + begin, pinned->data + end);
   std::memset(pinned->data + begin, 0xff, end - begin);
 }
 
-void Machine::watch_source(const Launch& launch, Memory* pinned, std::size_t begin,
+void Machine::watch_source(const Launch& launch, Allocation* pinned, std::size_t begin,
                            std::size_t end) {
   const std::lock_guard lock(mutex_);
   add_transfer(launch, pinned, begin, end).checksum = checksum(pinned, begin, end);
 }
 
-void Machine::deliver_now(Memory* pinned, std::size_t begin, std::size_t end) {
+void Machine::deliver_now(Allocation* pinned, std::size_t begin, std::size_t end) {
   const std::lock_guard lock(mutex_);
   std::erase_if(transfers_, [&](const Transfer& t) {
     const bool mine = t.pinned == pinned && !t.bytes.empty() && t.begin < end && begin < t.end;

@@ -25,7 +25,7 @@ c10::Device sim_device(int device) { return {kDeviceType, static_cast<c10::Devic
 /// Takes the bytes out of a CPU storage, as the device's.
 c10::DataPtr take_bytes(const c10::Storage& cpu, int device) {
   c10::StorageImpl* impl = cpu.unsafeGetStorageImpl();
-  const Memory* memory = memory_of(impl->data_ptr());
+  const Allocation* memory = allocation_of(impl->data_ptr());
   if (cpu.nbytes() == 0) return {nullptr, sim_device(device)};
   if (memory && memory->device == device) {
     c10::DataPtr bytes = impl->set_data_ptr(c10::DataPtr());

@@ -6,8 +6,8 @@
 #include <cfloat>
 #include <cmath>
 
-#include "top_tokens.h"
-#include "writing.h"
+#include "text/decode_tree.h"
+#include "text/top_tokens.h"
 
 namespace lockstep::text {
 namespace {
@@ -87,12 +87,12 @@ class BeamSearch {
   BeamSearch(TokenModel& model, const BeamOptions& options)
       : model_(model),
         options_(options),
-        writing_(model, options.keep_attention),
+        tree_(model, options.keep_attention),
         coverage_(options.coverage_penalty),
         rows_(static_cast<std::size_t>(model.rows())) {}
 
   std::vector<std::vector<Hypothesis>> run() {
-    for (Row& row : rows_) row.open.push_back({0, Writing::kStart, kBegin, open_++});
+    for (Row& row : rows_) row.open.push_back({0, DecodeTree::kStart, kBegin, open_++});
     for (length_ = 1; open_ > 0; ++length_) step();
     std::vector<std::vector<Hypothesis>> result;
     for (const Row& row : rows_) result.push_back(best_of(row));
@@ -109,7 +109,7 @@ class BeamSearch {
     std::vector<std::int64_t> tokens;
     for (const Row& row : rows_)
       for (const Open& open : row.open) tokens.push_back(open.token);
-    const TopTokens top(writing_.next(tokens), options_.width);
+    const TopTokens top(tree_.next(tokens), options_.width);
     coverage_.add(model_);
     const std::vector<double> penalties = coverage_.penalties(tokens.size());
     std::vector<std::int64_t> places;
@@ -122,7 +122,7 @@ class BeamSearch {
     }
     open_ = static_cast<std::int64_t>(places.size());
     if (open_ == 0) return;
-    const torch::Tensor chosen = writing_.select(places);
+    const torch::Tensor chosen = tree_.select(places);
     if (chosen.defined()) coverage_.select(chosen);
   }
 
@@ -140,7 +140,7 @@ class BeamSearch {
     std::vector<Open> next;
     for (const auto& [log_probability, token, beam] : candidates) {
       const Open& parent = row.open[beam];
-      const std::int32_t node = writing_.append(parent.node, token, parent.place);
+      const std::int32_t node = tree_.append(parent.node, token, parent.place);
       const double score = log_probability / divisor;
       if (token == kEnd)
         insert(row.ended,
@@ -171,7 +171,7 @@ class BeamSearch {
     closed.resize(std::min(closed.size(), best()));
     std::vector<Hypothesis> result;
     for (const auto& [score, log_probability, node] : closed)
-      result.push_back(writing_.hypothesis(node, score, log_probability));
+      result.push_back(tree_.hypothesis(node, score, log_probability));
     return result;
   }
 
@@ -179,7 +179,7 @@ class BeamSearch {
 
   TokenModel& model_;
   const BeamOptions options_;
-  Writing writing_;
+  DecodeTree tree_;
   Coverage coverage_;
   std::vector<Row> rows_;
   std::int64_t open_ = 0;    // in all rows

@@ -125,7 +125,7 @@ std::vector<Bucket> quantile_buckets(const PairFile& pairs, int count) {
   return buckets;
 }
 
-struct BucketedPairs::Plan {
+struct BucketedPairs::Contents {
   struct Share {
     std::int64_t begin = 0;  // in `order`
     std::int64_t pairs = 0;
@@ -135,7 +135,7 @@ struct BucketedPairs::Plan {
     std::int64_t batches() const { return (pairs + rows - 1) / rows; }
   };
 
-  Plan(PairFile file, BucketOptions given) : pairs(std::move(file)), options(std::move(given)) {
+  Contents(PairFile file, BucketOptions given) : pairs(std::move(file)), options(std::move(given)) {
     check_options(options);
     check(pairs.size() <= std::numeric_limits<std::uint32_t>::max(),
           "BucketedPairs: at most 2^32 - 1 pairs");
@@ -215,36 +215,37 @@ struct BucketedPairs::Plan {
 };
 
 BucketedPairs::BucketedPairs(PairFile pairs, BucketOptions options)
-    : plan_(std::make_shared<const Plan>(std::move(pairs), std::move(options))) {}
+    : contents_(std::make_shared<const Contents>(std::move(pairs), std::move(options))) {}
 
-std::int64_t BucketedPairs::size() const { return plan_->batches; }
+std::int64_t BucketedPairs::size() const { return contents_->batches; }
 
 SequenceBatch BucketedPairs::at(std::int64_t epoch, std::int64_t index) const {
   check(index >= 0 && index < size(), "BucketedPairs: there is no batch of that number");
-  const Plan& plan = *plan_;
+  const Contents& contents = *contents_;
   const std::int64_t place =
-      plan.options.shuffle ? permuted(index, size(), plan.options.seed, epoch) : index;
-  const auto after = std::upper_bound(
-      plan.shares.begin(), plan.shares.end(), place,
-      [](std::int64_t number, const Plan::Share& share) { return number < share.batches_begin; });
-  const Plan::Share& share = *(after - 1);
+      contents.options.shuffle ? permuted(index, size(), contents.options.seed, epoch) : index;
+  const auto after = std::upper_bound(contents.shares.begin(), contents.shares.end(), place,
+                                      [](std::int64_t number, const Contents::Share& share) {
+                                        return number < share.batches_begin;
+                                      });
+  const Contents::Share& share = *(after - 1);
   const std::int64_t first = (place - share.batches_begin) * share.rows;
   const std::int64_t rows = std::min(share.rows, share.pairs - first);
   std::vector<TokenPair> pairs;
   for (std::int64_t row = 0; row < rows; ++row)
-    pairs.push_back(plan.pair(share, epoch, first + row));
+    pairs.push_back(contents.pair(share, epoch, first + row));
   SequenceBatch batch = padded_batch(pairs);
-  batch.bucket = after - 1 - plan.shares.begin();
+  batch.bucket = after - 1 - contents.shares.begin();
   batch.index = index;
   return batch;
 }
 
-const std::vector<Bucket>& BucketedPairs::buckets() const { return plan_->options.buckets; }
+const std::vector<Bucket>& BucketedPairs::buckets() const { return contents_->options.buckets; }
 
 std::int64_t BucketedPairs::pairs_in(std::size_t bucket) const {
-  return plan_->shares.at(bucket).pairs;
+  return contents_->shares.at(bucket).pairs;
 }
 
-std::int64_t BucketedPairs::too_long() const { return plan_->too_long; }
+std::int64_t BucketedPairs::too_long() const { return contents_->too_long; }
 
 }  // namespace lockstep::text

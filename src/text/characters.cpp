@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "tokens.h"
+#include "text/tokens.h"
 
 namespace lockstep::text {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "pair_rules.h"
-#include "yaml_events.h"
+#include "text/pair_rules.h"
+#include "text/yaml_events.h"
 
 namespace lockstep::text {
 namespace {

@@ -9,25 +9,25 @@
 #include <cmath>
 #include <functional>
 
-#include "top_tokens.h"
-#include "writing.h"
+#include "text/decode_tree.h"
+#include "text/top_tokens.h"
 
 namespace lockstep::text {
 namespace {
 
-/// A text that is being written; `row` is the model's at the start.
+/// A text that is being decoded; `row` is the model's at the start.
 struct Text {
   std::int64_t row;
   double log_probability = 0;
-  std::int32_t node = Writing::kStart;
+  std::int32_t node = DecodeTree::kStart;
 };
 
 /// One token for each text, from log probabilities [texts, vocabulary], at a position from 0 on.
 using Choose = std::function<std::vector<ScoredToken>(
     const torch::Tensor& log_probabilities, const std::vector<Text>& texts, std::int64_t position)>;
 
-std::vector<Hypothesis> write_rows(TokenModel& model, std::int64_t max_length, bool keep_attention,
-                                   const Choose& choose) {
+std::vector<Hypothesis> decode_rows(TokenModel& model, std::int64_t max_length, bool keep_attention,
+                                    const Choose& choose) {
   const torch::NoGradGuard no_grad;
   const auto rows = static_cast<std::size_t>(model.rows());
   std::vector<Hypothesis> result(rows);
@@ -35,9 +35,9 @@ std::vector<Hypothesis> write_rows(TokenModel& model, std::int64_t max_length, b
   for (std::size_t row = 0; row < rows; ++row)
     texts.push_back({.row = static_cast<std::int64_t>(row)});
   std::vector<std::int64_t> tokens(rows, kBegin);
-  Writing writing(model, keep_attention);
+  DecodeTree tree(model, keep_attention);
   for (std::int64_t position = 0; !texts.empty(); ++position) {
-    const std::vector<ScoredToken> chosen = choose(writing.next(tokens), texts, position);
+    const std::vector<ScoredToken> chosen = choose(tree.next(tokens), texts, position);
     std::vector<Text> open;
     std::vector<std::int64_t> open_rows;
     tokens.clear();
@@ -45,17 +45,17 @@ std::vector<Hypothesis> write_rows(TokenModel& model, std::int64_t max_length, b
       Text text = texts[i];
       const auto [log_probability, token] = chosen[i];
       text.log_probability += log_probability;
-      text.node = writing.append(text.node, token, static_cast<std::int64_t>(i));
+      text.node = tree.append(text.node, token, static_cast<std::int64_t>(i));
       if (token == kEnd || position + 1 == max_length) {
         result[static_cast<std::size_t>(text.row)] =
-            writing.hypothesis(text.node, text.log_probability, text.log_probability);
+            tree.hypothesis(text.node, text.log_probability, text.log_probability);
       } else {
         open.push_back(text);
         open_rows.push_back(static_cast<std::int64_t>(i));
         tokens.push_back(token);
       }
     }
-    if (!open.empty()) writing.select(open_rows);
+    if (!open.empty()) tree.select(open_rows);
     texts = std::move(open);
   }
   return result;
@@ -104,7 +104,7 @@ std::vector<ScoredToken> drawn_of_top(const torch::Tensor& log_probabilities,
 std::vector<ScoredToken> drawn_of_all(const torch::Tensor& log_probabilities,
                                       const SampleOptions& options,
                                       const std::vector<double>& uniforms) {
-  const torch::Tensor scores = writable(log_probabilities).cpu().contiguous();
+  const torch::Tensor scores = decodable(log_probabilities).cpu().contiguous();
   const double temperature = std::max(options.temperature, double{FLT_MIN});
   const torch::Tensor weights =
       scores.sub(scores.amax(1, true)).div_(temperature).exp_().contiguous();
@@ -128,10 +128,10 @@ std::vector<ScoredToken> drawn_of_all(const torch::Tensor& log_probabilities,
 std::vector<Hypothesis> greedy_search(TokenModel& model, std::int64_t max_length,
                                       bool keep_attention) {
   require_max_length(max_length);
-  return write_rows(model, max_length, keep_attention,
-                    [](const torch::Tensor& log_probabilities, const auto&, std::int64_t) {
-                      return most_likely(log_probabilities);
-                    });
+  return decode_rows(model, max_length, keep_attention,
+                     [](const torch::Tensor& log_probabilities, const auto&, std::int64_t) {
+                       return most_likely(log_probabilities);
+                     });
 }
 
 std::vector<Hypothesis> sample(TokenModel& model, const SampleOptions& options) {
@@ -150,7 +150,7 @@ std::vector<Hypothesis> sample(TokenModel& model, const SampleOptions& options) 
     return options.top_k > 0 ? drawn_of_top(log_probabilities, options, uniforms)
                              : drawn_of_all(log_probabilities, options, uniforms);
   };
-  return write_rows(model, options.max_length, false, choose);
+  return decode_rows(model, options.max_length, false, choose);
 }
 
 }  // namespace lockstep::text

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "mo_file.h"
-#include "pair_rules.h"
-#include "to_utf8.h"
+#include "text/mo_file.h"
+#include "text/pair_rules.h"
+#include "text/to_utf8.h"
 
 namespace lockstep::text {
 namespace {

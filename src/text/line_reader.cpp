@@ -1,4 +1,4 @@
-#include "line_reader.h"
+#include "text/line_reader.h"
 
 #include <lockstep/error.h>
 

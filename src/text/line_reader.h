@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pair_rules.h"
+#include "text/pair_rules.h"
 
 namespace lockstep::text {
 

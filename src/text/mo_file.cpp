@@ -1,23 +1,23 @@
-#include "mo_file.h"
+#include "text/mo_file.h"
 
 #include <lockstep/error.h>
 
 #include <algorithm>
 #include <cctype>
 
-#include "base/file_bytes.h"
-#include "pair_rules.h"
+#include "base/file.h"
+#include "text/pair_rules.h"
 
 namespace lockstep::text {
 namespace {
 
-constexpr std::uint64_t kMostFileBytes = std::uint64_t{256} << 20U;
+constexpr std::uint64_t kMostMoBytes = std::uint64_t{256} << 20U;
 constexpr std::uint64_t kEntryBytes = 8;
 
 }  // namespace
 
 MoFile::MoFile(std::string path)
-    : path_(std::move(path)), bytes_(base::file_bytes(path_, kMostFileBytes)) {
+    : path_(std::move(path)), bytes_(base::read_bytes(path_, kMostMoBytes)) {
   constexpr std::uint32_t kMagic = 0x950412de, kSwapped = 0xde120495;
   const bool cut = bytes_.size() < sizeof kMagic;
   const std::uint32_t magic = cut ? 0 : number(0);

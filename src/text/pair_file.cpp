@@ -1,55 +1,20 @@
-#include "pair_file.h"
+#include "text/pair_file.h"
 
-#include <fcntl.h>
 #include <lockstep/error.h>
 #include <lockstep/text/pair_file.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
 #include <deque>
-#include <filesystem>
-#include <string_view>
 #include <utility>
+
+#include "base/file.h"
 
 namespace lockstep::text {
 
-namespace {
-
-/// Calls `action`, a system call, again when a signal interrupts it.
-template <class Action>
-auto attempt(const std::string& path, const char* verb, const Action& action) {
-  while (true) {
-    const auto result = action();
-    if (result >= 0) return result;
-    if (errno != EINTR) throw IoError(path, verb, errno);
-  }
-}
-
-class Handle {
- public:
-  Handle(const std::string& path, int flags)
-      : number_(
-            attempt(path, "open", [&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0644); })) {}
-  ~Handle() { ::close(number_); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-
-  int number() const { return number_; }
-
- private:
-  const int number_;
-};
-
-}  // namespace
-
 class PairFileWriter::Impl {
  public:
-  Impl(std::string path, const std::string& key) : path_(std::move(path)), aside_(path_ + ".new") {
+  Impl(std::string path, const std::string& key) : made_(std::move(path)) {
     header_.key_bytes = key.size();
     append(&header_, sizeof header_);
     append(key.data(), key.size());
@@ -78,33 +43,13 @@ class PairFileWriter::Impl {
       append(&begin, sizeof begin);
     }
     write_out();
-    attempt(aside_.path, "seek in", [&] { return ::lseek(aside_.file.number(), 0, SEEK_SET); });
+    made_.file().seek(0);
     append(&header_, sizeof header_);
     write_out();
-    attempt(aside_.path, "sync", [&] { return ::fsync(aside_.file.number()); });
-    attempt(path_, "rename to", [&] { return std::rename(aside_.path.c_str(), path_.c_str()); });
-    aside_.published = true;
-    const std::string parent = std::filesystem::path(path_).parent_path();
-    const std::string folder = parent.empty() ? "." : parent;
-    const Handle names(folder, O_RDONLY | O_DIRECTORY);
-    attempt(folder, "sync", [&] { return ::fsync(names.number()); });
+    made_.commit();
   }
 
  private:
-  struct Aside {
-    explicit Aside(std::string name)
-        : path(std::move(name)), file(path, O_WRONLY | O_CREAT | O_TRUNC) {}
-    ~Aside() {
-      if (!published) ::unlink(path.c_str());
-    }
-    Aside(const Aside&) = delete;
-    Aside& operator=(const Aside&) = delete;
-
-    const std::string path;
-    const Handle file;
-    bool published = false;
-  };
-
   void append(const void* data, std::size_t bytes) {
     constexpr std::size_t kPiece = std::size_t{1} << 18U;
     buffer_.append(static_cast<const char*>(data), bytes);
@@ -114,16 +59,11 @@ class PairFileWriter::Impl {
   void fill_up(std::uint64_t bytes) { buffer_.append(filled(bytes) - bytes, '\0'); }
 
   void write_out() {
-    std::string_view rest = buffer_;
-    while (!rest.empty())
-      rest.remove_prefix(static_cast<std::size_t>(attempt(aside_.path, "write", [&] {
-        return ::write(aside_.file.number(), rest.data(), rest.size());
-      })));
+    made_.file().write(buffer_);
     buffer_.clear();
   }
 
-  const std::string path_;
-  Aside aside_;
+  base::NewFile made_;
   PairFileHeader header_;
   std::deque<std::uint32_t> lengths_;  // a vector would take up to three times as much to grow
   std::string buffer_;
@@ -137,8 +77,9 @@ void PairFileWriter::finish() { impl_->finish(); }
 
 class PairFile::Mapping {
  public:
-  explicit Mapping(const std::string& path) : path_(path) {
-    map();
+  explicit Mapping(const std::string& path) : path_(path), file_(path) {
+    if (size() < sizeof(PairFileHeader))
+      throw CorruptFile(path_, size(), "the head of a pair file");
     const PairFileHeader header = checked_header();
     const char* at = bytes() + sizeof header;
     key.assign(at, header.key_bytes);
@@ -154,25 +95,8 @@ class PairFile::Mapping {
   std::span<const std::uint64_t> begins;  // of sources (even) and targets (odd), and the end
 
  private:
-  struct Unmap {
-    std::size_t size;
-    void operator()(void* data) const { ::munmap(data, size); }
-  };
-
-  const char* bytes() const { return static_cast<const char*>(data_.get()); }
-  std::uint64_t size() const { return data_.get_deleter().size; }
-
-  void map() {
-    const Handle file(path_, O_RDONLY);
-    struct stat status = {};
-    attempt(path_, "examine", [&] { return ::fstat(file.number(), &status); });
-    if (S_ISDIR(status.st_mode)) throw IoError(path_, "map", EISDIR);
-    const auto size = static_cast<std::size_t>(status.st_size);
-    if (size < sizeof(PairFileHeader)) throw CorruptFile(path_, size, "the head of a pair file");
-    void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number(), 0);
-    if (data == MAP_FAILED) throw IoError(path_, "map", errno);
-    data_ = {data, Unmap{size}};
-  }
+  const char* bytes() const { return reinterpret_cast<const char*>(file_.bytes().data()); }
+  std::uint64_t size() const { return file_.bytes().size(); }
 
   /// Whose counts make up the size of the file.
   PairFileHeader checked_header() const {
@@ -211,7 +135,7 @@ class PairFile::Mapping {
   }
 
   const std::string path_;
-  std::unique_ptr<void, Unmap> data_ = {nullptr, Unmap{0}};
+  const base::MappedFile file_;
 };
 
 PairFile::PairFile(const std::string& path) : mapping_(std::make_shared<const Mapping>(path)) {}

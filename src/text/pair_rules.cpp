@@ -1,4 +1,4 @@
-#include "pair_rules.h"
+#include "text/pair_rules.h"
 
 #include <lockstep/error.h>
 

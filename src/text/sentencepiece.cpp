@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "tokens.h"
+#include "text/tokens.h"
 
 namespace lockstep::text {
 namespace {

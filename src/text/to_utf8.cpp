@@ -1,4 +1,4 @@
-#include "to_utf8.h"
+#include "text/to_utf8.h"
 
 #include <iconv.h>
 #include <strings.h>

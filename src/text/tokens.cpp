@@ -1,4 +1,4 @@
-#include "tokens.h"
+#include "text/tokens.h"
 
 #include <lockstep/error.h>
 #include <zlib.h>

@@ -1,4 +1,4 @@
-#include "top_tokens.h"
+#include "text/top_tokens.h"
 
 #include <ATen/Parallel.h>
 #include <lockstep/error.h>
@@ -50,7 +50,7 @@ std::vector<ScoredToken> best_of(std::span<const float> values, std::size_t coun
 
 }  // namespace
 
-torch::Tensor writable(const torch::Tensor& log_probabilities) {
+torch::Tensor decodable(const torch::Tensor& log_probabilities) {
   check(log_probabilities.dim() == 2 && log_probabilities.size(1) > kEnd,
         "the log probabilities of a TokenModel must be [rows, vocabulary], with a column of kEnd");
   return log_probabilities.narrow(1, kEnd, log_probabilities.size(1) - kEnd).to(torch::kFloat32);
@@ -63,7 +63,7 @@ void throw_nothing_possible(std::int64_t row) {
 
 TopTokens::TopTokens(const torch::Tensor& log_probabilities, std::int64_t count)
     : rows_(static_cast<std::size_t>(log_probabilities.size(0))) {
-  const torch::Tensor values = writable(log_probabilities);
+  const torch::Tensor values = decodable(log_probabilities);
   count_ = std::min(count, values.size(1));
   if (values.is_cpu())
     scan(values);

@@ -33,8 +33,8 @@ class TopTokens {
   std::vector<std::vector<ScoredToken>> rows_;
 };
 
-/// Without the columns of tokens that are never written: column i is of token kEnd + i.
-torch::Tensor writable(const torch::Tensor& log_probabilities);
+/// Without the columns of tokens that are never chosen: column i is of token kEnd + i.
+torch::Tensor decodable(const torch::Tensor& log_probabilities);
 
 [[noreturn]] void throw_nothing_possible(std::int64_t row);
 

@@ -1,7 +1,7 @@
 #include <lockstep/text/pairs.h>
 
-#include "line_reader.h"
-#include "pair_rules.h"
+#include "text/line_reader.h"
+#include "text/pair_rules.h"
 
 namespace lockstep::text {
 

@@ -1,15 +1,15 @@
-#include "yaml_events.h"
+#include "text/yaml_events.h"
 
 #include <algorithm>
 #include <new>
 
-#include "base/file_bytes.h"
+#include "base/file.h"
 #include "base/utf8.h"
 
 namespace lockstep::text {
 namespace {
 
-constexpr std::uint64_t kMostFileBytes = std::uint64_t{64} << 20U;
+constexpr std::uint64_t kMostYamlBytes = std::uint64_t{64} << 20U;
 constexpr int kMostDepth = 64;
 
 /// U+10FFFF, which is no character and never will be one, but which libyaml reads: it refuses a
@@ -41,7 +41,7 @@ std::size_t characters(std::string_view valid) {
 
 YamlEvents::YamlEvents(std::string path)
     : path_(std::move(path)),
-      bytes_(base::file_bytes(path_, kMostFileBytes)),
+      bytes_(base::read_bytes(path_, kMostYamlBytes)),
       original_(without_mark(bytes_)),
       text_(marked(original_)),
       rest_(original_) {

@@ -9,10 +9,10 @@
 #include <map>
 #include <numeric>
 
-#include "io/file.h"
-#include "io/folder_lock.h"
-#include "io/new_folder.h"
-#include "io/sha256.h"
+#include "base/file.h"
+#include "base/folder_lock.h"
+#include "base/new_folder.h"
+#include "base/sha256.h"
 #include "train/tensor_file.h"
 
 namespace lockstep {
@@ -56,7 +56,7 @@ void write_kind(const std::string& folder, const std::string& holds,
   const auto lists = spread(tensors, files);
   for (std::size_t i = 0; i < lists.size(); ++i) {
     const std::string name = file_name(holds, i, lists.size());
-    io::File file(folder + "/" + name);
+    base::File file(folder + "/" + name);
     const train::WrittenFile written = train::write_tensors(file, lists[i]);
     file.close();
     manifest.files.push_back({name, holds, written.bytes, written.sha256});
@@ -70,10 +70,10 @@ void write_plain(const std::string& folder, const std::string& name, const std::
   if (fs::exists(path) || name == kManifest || fs::path(name).filename() != name)
     throw ConfigError("a file of a checkpoint cannot be called '" + name +
                       "': that is another's name, or none.");
-  io::File file(path);
+  base::File file(path);
   file.write(content);
   file.close();
-  manifest.files.push_back({name, "file", content.size(), io::sha256_of_file(path)});
+  manifest.files.push_back({name, "file", content.size(), base::sha256_of_file(path)});
 }
 
 /// What a model's state_dict has: parameters, frozen ones too, and buffers.
@@ -93,13 +93,13 @@ void verify(const std::string& folder, const ManifestFile& file) {
     throw CorruptFile(path, std::min<std::uint64_t>(bytes, file.bytes),
                       std::to_string(file.bytes) + " bytes, as its manifest says; it has " +
                           std::to_string(bytes));
-  if (io::sha256_of_file(path) != file.sha256)
+  if (base::sha256_of_file(path) != file.sha256)
     throw CorruptFile(path, 0, "the SHA-256 of its manifest; the file was altered");
 }
 
 Manifest read_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kManifest;
-  return parse_manifest(path, io::read_file(path, kMostManifestBytes));
+  return parse_manifest(path, base::read_file(path, kMostManifestBytes));
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
   const State& state = checkpoint.state;
   if (fs::exists(path) && !fs::exists(path + "/" + kManifest))
     throw IoError(path, "save a checkpoint in place of what is none", EEXIST);
-  io::NewFolder folder(path);
+  base::NewFolder folder(path);
   Manifest manifest = checkpoint.manifest;
   manifest.updates = state.updates;
   manifest.loss_scale = state.loss_scale;
@@ -124,7 +124,7 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
   for (const auto& [name, content] : checkpoint.files)
     write_plain(folder.path(), name, content, manifest);
   const std::string json = to_json(manifest);
-  io::File file(folder.path() + "/" + kManifest);
+  base::File file(folder.path() + "/" + kManifest);
   file.write(json);
   file.close();
   folder.commit();
@@ -145,7 +145,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   for (const ManifestFile& file : manifest.files) {
     verify(path, file);
     if (file.holds == "file") {
-      checkpoint.files[file.name] = io::read_file(path + "/" + file.name, kMostPlainBytes);
+      checkpoint.files[file.name] = base::read_file(path + "/" + file.name, kMostPlainBytes);
       continue;
     }
     for (NamedTensor& tensor : load_tensors(path + "/" + file.name))
@@ -160,7 +160,7 @@ std::shared_ptr<void> lock_checkpoints(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw IoError(folder, "make the folder", error.value());
-  return std::make_shared<io::FolderLock>(folder);
+  return std::make_shared<base::FolderLock>(folder);
 }
 
 std::string checkpoint_path(const std::string& folder, std::int64_t step) {

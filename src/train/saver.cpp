@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "io/new_folder.h"
+#include "base/new_folder.h"
 
 namespace lockstep::train {
 namespace {
@@ -32,7 +32,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 bool is_left_over(const fs::path& path) {
   std::error_code ignored;
   if (!step_of(path.stem()) || !fs::is_directory(fs::symlink_status(path, ignored))) return false;
-  return io::NewFolder::is_ending(path.extension()) ||
+  return base::NewFolder::is_ending(path.extension()) ||
          (path.extension() == kRemoving && !fs::exists(path / kManifest, ignored));
 }
 

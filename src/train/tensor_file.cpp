@@ -7,9 +7,9 @@
 #include <map>
 #include <utility>
 
-#include "io/file.h"
+#include "base/file.h"
+#include "base/sha256.h"
 #include "io/safetensors.h"
-#include "io/sha256.h"
 #include "train/tensor_file.h"
 
 namespace lockstep {
@@ -55,7 +55,7 @@ bool can_hold(torch::ScalarType type) {
   return std::ranges::any_of(kTypes, [&](const auto& known) { return known.second == type; });
 }
 
-WrittenFile write_tensors(io::File& file, const std::vector<NamedTensor>& tensors) {
+WrittenFile write_tensors(base::File& file, const std::vector<NamedTensor>& tensors) {
   std::vector<io::TensorEntry> entries;
   std::map<std::string, torch::Tensor> values;
   for (const NamedTensor& tensor : tensors) {
@@ -64,7 +64,7 @@ WrittenFile write_tensors(io::File& file, const std::vector<NamedTensor>& tensor
   }
   entries = io::lay_out(std::move(entries));
   WrittenFile written;
-  io::Sha256 hash;
+  base::Sha256 hash;
   const auto write = [&](std::span<const std::byte> bytes) {
     hash.update(bytes);
     file.write(bytes);
@@ -80,7 +80,7 @@ WrittenFile write_tensors(io::File& file, const std::vector<NamedTensor>& tensor
 }  // namespace train
 
 std::vector<NamedTensor> load_tensors(const std::string& path) {
-  const io::MappedFile file(path);
+  const base::MappedFile file(path);
   const io::SafetensorsHeader header = io::parse_safetensors(path, file.bytes());
   std::vector<NamedTensor> tensors;
   for (const io::TensorEntry& entry : header.tensors) {
@@ -95,7 +95,7 @@ std::vector<NamedTensor> load_tensors(const std::string& path) {
 }
 
 void save_tensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
-  io::publish(path, [&](io::File& file) { train::write_tensors(file, tensors); });
+  base::publish(path, [&](base::File& file) { train::write_tensors(file, tensors); });
 }
 
 }  // namespace lockstep

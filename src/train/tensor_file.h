@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "io/file.h"
+#include "base/file.h"
 
 namespace lockstep::train {
 
@@ -19,6 +19,6 @@ struct WrittenFile {
 bool can_hold(torch::ScalarType type);
 
 /// Writes tensors as safetensors to a new file.
-WrittenFile write_tensors(io::File& file, const std::vector<NamedTensor>& tensors);
+WrittenFile write_tensors(base::File& file, const std::vector<NamedTensor>& tensors);
 
 }  // namespace lockstep::train

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "cifar_reader.h"
+#include "vision/cifar_reader.h"
 
 namespace lockstep::vision {
 

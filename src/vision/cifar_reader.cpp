@@ -1,15 +1,15 @@
-#include "cifar_reader.h"
+#include "vision/cifar_reader.h"
 
 #include <lockstep/error.h>
 
-#include "base/file_bytes.h"
+#include "base/file.h"
 
 namespace lockstep::vision {
 
 void append_cifar_file(const std::string& path, std::int64_t rows, CifarRows& to) {
   constexpr std::int64_t kRow = 1 + kCifarPixels;
   const auto expected = static_cast<std::uint64_t>(rows * kRow);
-  const std::vector<std::uint8_t> bytes = base::file_bytes(path, expected);
+  const std::vector<std::uint8_t> bytes = base::read_bytes(path, expected);
   if (bytes.size() < expected)
     throw CorruptFile(path, bytes.size(),
                       std::to_string(rows) + " rows of 3073 bytes, " + std::to_string(expected) +

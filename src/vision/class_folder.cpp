@@ -1,4 +1,4 @@
-#include "class_folder.h"
+#include "vision/class_folder.h"
 
 #include <lockstep/error.h>
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "idx_reader.h"
+#include "vision/idx_reader.h"
 
 namespace lockstep::vision {
 namespace {

@@ -1,4 +1,4 @@
-#include "idx_reader.h"
+#include "vision/idx_reader.h"
 
 #include <lockstep/error.h>
 #include <zlib.h>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "jpeg.h"
+#include "vision/jpeg.h"
 
 namespace lockstep::vision {
 void check_size(const std::string& path, std::int64_t width, std::int64_t height) {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/file_bytes.h"
-#include "class_folder.h"
+#include "base/file.h"
+#include "vision/class_folder.h"
 
 namespace lockstep::vision {
 namespace {
@@ -45,7 +45,7 @@ std::vector<std::int64_t> ImageFolder::counts() const {
 /// The box is chosen on the image as it is stored, which is then decoded no larger than needed.
 void ImageFolder::write(std::int64_t epoch, std::int64_t index, float* to) const {
   const std::string& path = file(index);
-  const std::vector<std::uint8_t> bytes = base::file_bytes(path, kMostBytes);
+  const std::vector<std::uint8_t> bytes = base::read_bytes(path, kMostBytes);
   const auto [width, height] = image_size(path, bytes);
   Box box = centre_box(width, height, options_.centre);
   bool flip = false;

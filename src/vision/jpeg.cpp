@@ -1,4 +1,4 @@
-#include "jpeg.h"
+#include "vision/jpeg.h"
 
 #include <lockstep/error.h>
 

@@ -10,15 +10,15 @@
 #include <cstdlib>
 
 #include "collective/nccl.h"
-#include "device/accelerator.h"
-#include "device/cuda.h"
+#include "gpu/backend.h"
+#include "gpu/cuda.h"
 
 namespace {
 
 using namespace lockstep;
 
 TEST(CudaBuild, KnowsItsRuntimeAndSaysWhyThereIsNoGpu) {
-  const device::CudaFacts facts = device::cuda_facts();
+  const gpu::CudaFacts facts = gpu::cuda_facts();
   EXPECT_TRUE(facts.built);
   EXPECT_GE(facts.runtime, 13000);
   EXPECT_EQ(gpu::list().size(), static_cast<std::size_t>(facts.gpus));
@@ -42,14 +42,14 @@ TEST(CudaBuild, InstallsSoftPlacementOnce) {
 TEST(CudaBuild, AsksOnceForAlgorithmsThatRepeat) {
   at::Context& context = at::globalContext();
   context.setBenchmarkCuDNN(true);
-  device::ask_for_determinism();
+  gpu::ask_for_determinism();
   EXPECT_TRUE(context.deterministicAlgorithms());
   EXPECT_FALSE(context.deterministicAlgorithmsWarnOnly());
   EXPECT_TRUE(context.deterministicCuDNN());
   EXPECT_FALSE(context.benchmarkCuDNN());
   EXPECT_NE(std::getenv("CUBLAS_WORKSPACE_CONFIG"), nullptr);
   context.setDeterministicAlgorithms(true, /*warn_only=*/true);  // the program's own choice
-  device::ask_for_determinism();
+  gpu::ask_for_determinism();
   EXPECT_TRUE(context.deterministicAlgorithmsWarnOnly());
 }
 

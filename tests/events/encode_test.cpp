@@ -10,7 +10,6 @@
 #include "decoded.h"
 #include "events/histogram.h"
 #include "events/records.h"
-#include "events/utf8.h"
 
 namespace {
 
@@ -108,26 +107,6 @@ TEST(Histogram, OfTheWidestAndTheNarrowestRangeIsFinite) {
   EXPECT_EQ(wide.back().count, 1);
   EXPECT_EQ(wide.back().right, kMost);
   EXPECT_EQ(total(histogram(std::vector<float>{0, kLeast, kLeast})), 3);
-}
-
-TEST(Utf8, ValidTextIsUnchanged) {
-  const std::string text(
-      "a\0\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf",
-      24);
-  EXPECT_EQ(valid_utf8(text), text);
-}
-
-TEST(Utf8, EveryInvalidByteIsReplaced) {
-  const std::string sign = "\xef\xbf\xbd";
-  EXPECT_EQ(valid_utf8("\x80"), sign);                                   // a lone follower
-  EXPECT_EQ(valid_utf8("\xc0\xaf"), sign + sign);                        // longer than need be
-  EXPECT_EQ(valid_utf8("\xe0\x80\x80"), sign + sign + sign);             // the same
-  EXPECT_EQ(valid_utf8("\xed\xa0\x80"), sign + sign + sign);             // a surrogate
-  EXPECT_EQ(valid_utf8("\xf4\x90\x80\x80"), sign + sign + sign + sign);  // beyond U+10FFFF
-  EXPECT_EQ(valid_utf8("\xf0\x8f\xbf\xbf"), sign + sign + sign + sign);  // longer than need be
-  EXPECT_EQ(valid_utf8("\xe2\x82"), sign + sign);                        // cut short
-  EXPECT_EQ(valid_utf8("\xe2(x"), sign + "(x");
-  EXPECT_EQ(valid_utf8("\xff"), sign);
 }
 
 }  // namespace

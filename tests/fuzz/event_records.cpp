@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "../events/decoded.h"
+#include "base/utf8.h"
 #include "events/crc32c.h"
 #include "events/records.h"
-#include "events/utf8.h"
 
 namespace {
 
@@ -20,8 +20,8 @@ void require(bool holds) {
 void decode_quietly(std::string_view data) {
   try {
     for (const DecodedValue& value : decode(data).values) {
-      const std::string text = valid_utf8(value.tag);
-      require(valid_utf8(text) == text);
+      const std::string text = lockstep::base::valid_utf8(value.tag);
+      require(lockstep::base::valid_utf8(text) == text);
     }
   } catch (const protozero::exception&) {
   }

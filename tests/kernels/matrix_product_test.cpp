@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "kernels/matrix_product.h"
+#include <lockstep/kernels/products.h>
 
 namespace {
 

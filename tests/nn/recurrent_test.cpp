@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <lockstep/error.h>
+#include <lockstep/kernels/cells.h>
 #include <lockstep/nn/recurrent.h>
-#include "kernels/recurrent_cells.h"
 
 #include <ATen/autocast_mode.h>
 
@@ -274,7 +274,7 @@ TEST(RecurrentCells, ActivationsAreRightToAFewUlps) {
   Tensor gates = torch::cat({x, x, x, x}, 1).contiguous();
   Tensor cell = torch::zeros_like(x), new_cell = torch::empty_like(x),
          hidden = torch::empty_like(x);
-  kernels::cells::lstm_step(gates, cell, new_cell, hidden);
+  kernels::lstm_step(gates, cell, new_cell, hidden);
   const auto found = gates.chunk(4, 1);
   const auto relative = [](const Tensor& value, const Tensor& truth) {
     const Tensor scale = truth.abs().clamp_min(std::numeric_limits<float>::min());
@@ -292,9 +292,9 @@ TEST(RecurrentCells, ThreadsDoNotChangeABit) {
     torch::set_num_threads(threads);
     Tensor own = gates.clone(), new_cell = torch::empty_like(cell),
            hidden = torch::empty_like(cell);
-    kernels::cells::lstm_step(own, cell, new_cell, hidden);
+    kernels::lstm_step(own, cell, new_cell, hidden);
     Tensor d_gates = torch::empty_like(gates), d_cell = cell.clone();
-    kernels::cells::lstm_step_back(own, cell, new_cell, d_gates, hidden, d_cell);
+    kernels::lstm_step_back(own, cell, new_cell, d_gates, hidden, d_cell);
     return torch::cat({own, d_gates, new_cell, hidden, d_cell}, 1);
   };
   const Tensor two = step(2), one = step(1);

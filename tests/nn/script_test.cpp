@@ -10,7 +10,7 @@
 #include <fstream>
 #include <string>
 
-#include "io/temp_folder.h"
+#include "base/temp_folder.h"
 #include "strategy/on_sim.h"
 
 namespace {

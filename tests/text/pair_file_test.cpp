@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/system_call.h"
 #include "folder.h"
 
 namespace {
@@ -151,10 +152,20 @@ TEST_F(PairFiles, ThreadsReadTheSame) {
 }
 
 TEST_F(PairFiles, AFullDiskIsAnIoErrorAndLeavesNothing) {
-  fs::create_symlink("/dev/full", aside());
+  const base::ScopedFaults full([](const char* call, const std::string&) {
+    return std::string_view(call) == "write" ? ENOSPC : 0;
+  });
   EXPECT_THROW(write({{{1}, {2}}}), IoError);
   EXPECT_FALSE(fs::exists(path()));
-  EXPECT_FALSE(fs::is_symlink(aside()));
+  EXPECT_FALSE(fs::exists(aside()));
+}
+
+TEST_F(PairFiles, AFileOfTheUsersThatHasTheNameToBeWrittenAsideStays) {
+  std::ofstream(aside()) << "mine";
+  EXPECT_EQ(read(PairFile(write({{{1}, {2}}}))), (Pairs{{{1}, {2}}}));
+  std::string found;
+  std::ifstream(aside()) >> found;
+  EXPECT_EQ(found, "mine");
 }
 
 TEST_F(PairFiles, AFolderThatIsNotThereIsAnIoError) {

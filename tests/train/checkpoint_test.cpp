@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "io/system_call.h"
+#include "base/system_call.h"
 #include "small_job.h"
 
 namespace lockstep {
@@ -140,7 +140,7 @@ TEST(Checkpoint, WhicheverCallOfTheSystemFailsTheOlderOneIsWholeAndNoHalfOneIsSe
     std::atomic<int> calls = 0;
     bool failed = false;
     {
-      const io::ScopedFaults full(
+      const base::ScopedFaults full(
           [&](const char*, const std::string&) { return calls++ == failing ? ENOSPC : 0; });
       try {
         save_checkpoint(checkpoint_path(folder, 3), three);

@@ -12,7 +12,7 @@
 #include <latch>
 #include <utility>
 
-#include "io/system_call.h"
+#include "base/system_call.h"
 #include "recorder.h"
 #include "small_job.h"
 
@@ -162,7 +162,7 @@ TEST(Trainer, GoesOnWhileACheckpointIsWritten) {
   recorder.on_step = [&](const TrainingProgress& progress) {
     if (progress.step == 8) trained_on.count_down();
   };
-  const io::ScopedFaults slow([&](const char* call, const std::string& path) {
+  const base::ScopedFaults slow([&](const char* call, const std::string& path) {
     // The first checkpoint's manifest waits for step 8.
     if (std::string(call) == "open" && path.find("step-000000002.new/manifest") != path.npos)
       trained_on.wait();
@@ -188,7 +188,7 @@ TEST(Trainer, AFullDiskIsToldAndTrainingGoesOn) {
   recorder.on_step = [&](const TrainingProgress&) {
     full = !recorder.saves.empty() && failed() == recorder.saves.end();
   };
-  const io::ScopedFaults faults([&](const char* call, const std::string&) {
+  const base::ScopedFaults faults([&](const char* call, const std::string&) {
     return full && std::string(call) == "write" ? ENOSPC : 0;
   });
   const auto saved_again = [&] {

@@ -46,33 +46,33 @@ struct Seq2Seq : torch::nn::Module {
   explicit Seq2Seq(const Seq2SeqOptions& options);
 
   /// The state of each layer, [rows, hidden].
-  using State = std::vector<CellState>;
+  using LayerStates = std::vector<CellState>;
 
-  struct Memory {
+  struct Encoded {
     torch::Tensor outputs = {};  ///< [rows, source length, hidden]
     torch::Tensor keys = {};     ///< what queries are compared with
     torch::Tensor padding = {};  ///< bool [rows, source length]: not to be looked at
-    State state = {};            ///< after the last token of each source
+    LayerStates state = {};      ///< after the last token of each source
   };
 
-  /// Where writing has got to.
-  struct Written {
-    State state = {};
+  /// How far decoding has come.
+  struct Decoded {
+    LayerStates state = {};
     torch::Tensor features = {};   ///< [rows, features]: what went into the output
     torch::Tensor attention = {};  ///< [rows, source length]: what the last step looked at
   };
 
   /// Tokens int64 [rows, length], padded behind `lengths`, int64 [rows].
-  Memory encode(const torch::Tensor& source, const torch::Tensor& lengths);
+  Encoded encode(const torch::Tensor& source, const torch::Tensor& lengths);
 
   /// What goes into the output for each of `tokens`, int64 [rows, length], given those before it
   /// (teacher forcing): [rows, length, features]. All at once where nothing a step finds is needed
   /// by the next: with dot and general, without input feeding.
-  torch::Tensor decode(const Memory& memory, const torch::Tensor& tokens);
+  torch::Tensor decode(const Encoded& encoded, const torch::Tensor& tokens);
 
   /// decode() one token a row at a time: int64 [rows].
-  Written begin(const Memory& memory) const;
-  void append(const Memory& memory, Written& written, const torch::Tensor& tokens);
+  Decoded begin(const Encoded& encoded) const;
+  void append(const Encoded& encoded, Decoded& decoded, const torch::Tensor& tokens);
 
   torch::Tensor logits(const torch::Tensor& features);
 
@@ -87,9 +87,9 @@ struct Seq2Seq : torch::nn::Module {
   torch::Tensor embed(torch::nn::Embedding& table, const torch::Tensor& tokens);
   torch::Tensor dropped(const torch::Tensor& x) const;
   torch::Tensor keys_of(const torch::Tensor& outputs) const;
-  torch::Tensor look(const Memory& memory, const torch::Tensor& queries) const;
+  torch::Tensor look(const Encoded& encoded, const torch::Tensor& queries) const;
   torch::Tensor features_of(const torch::Tensor& found, const torch::Tensor& outputs);
-  void advance(const Memory& memory, Written& written, const torch::Tensor& embedded);
+  void advance(const Encoded& encoded, Decoded& decoded, const torch::Tensor& embedded);
 };
 
 /// The sum of the cross entropies of all real tokens of the target (kEnd too), their number as

@@ -61,8 +61,8 @@ class BucketedPairs {
   std::int64_t too_long() const;  ///< dropped or cut
 
  private:
-  struct Plan;
-  std::shared_ptr<const Plan> plan_;
+  struct Contents;
+  std::shared_ptr<const Contents> contents_;
 };
 
 }  // namespace lockstep::text

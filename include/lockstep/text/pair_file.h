@@ -15,9 +15,9 @@ struct TokenPair {
   std::span<const std::int32_t> target;
 };
 
-/// Writes pairs one after the other, to PATH.new; the file appears, whole, with finish(). Without
-/// it nothing does. Holds 8 bytes a pair in memory. Throws IoError; after one only the destructor
-/// may follow.
+/// Writes pairs one after the other, to a new file beside `path`; the file appears, whole, with
+/// finish(). Without it nothing does. Holds 8 bytes a pair in memory. Throws IoError; after one
+/// only the destructor may follow.
 class PairFileWriter {
  public:
   /// `key` says what the pairs were made of: see PairFile::key.
