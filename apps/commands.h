@@ -16,10 +16,10 @@ void add_train(CLI::App& app, const Environment& environment, Run& run);
 void add_evaluate(CLI::App& app, const Environment& environment, Run& run);
 void add_verify(CLI::App& app, const Environment& environment, Run& run);
 void add_scaling(CLI::App& app, const Environment& environment, Run& run);
-void add_chat(CLI::App& app, Run& run);
-void add_translate(CLI::App& app, Run& run);
+void add_family_commands(CLI::App& app, Run& run);  ///< those of all families
 void add_inspect(CLI::App& app, Run& run);
 void add_export(CLI::App& app, Run& run);
+void add_recipes(CLI::App& app, Run& run);
 void add_devices(CLI::App& app, const Environment& environment, Run& run);
 
 }  // namespace lockstep::apps

@@ -6,7 +6,7 @@
 #include <memory>
 #include <sstream>
 
-#include "recipe/fields.h"
+#include "recipe/family.h"
 #include "recipe/recipe.h"
 
 namespace lockstep::apps {
@@ -95,16 +95,22 @@ std::vector<Command> commands_of(const CLI::App& app) {
   return commands;
 }
 
+/// The fields of all families; of those that several have, the values of all.
 FieldValues field_values() {
-  Recipe recipe;
   FieldValues result;
-  for (const Section& section : sections(recipe))
-    for (const Field& field : section.fields) {
-      Words values;
-      if (const auto* choice = std::get_if<Choice>(&field.target)) values = choice->words;
-      if (std::holds_alternative<bool*>(field.target)) values = {"true", "false"};
-      result.emplace_back(field.name, values);
-    }
+  for (const Family& family : families()) {
+    Recipe recipe(family.name);
+    for (const Section& section : sections(recipe))
+      for (const Field& field : section.fields) {
+        auto known = std::ranges::find(result, field.name, &FieldValues::value_type::first);
+        if (known == result.end()) known = result.insert(known, {field.name, {}});
+        Words values;
+        if (const auto* choice = std::get_if<Choice>(&field.target)) values = choice->words;
+        if (std::holds_alternative<bool*>(field.target)) values = {"true", "false"};
+        for (const std::string& value : values)
+          if (std::ranges::count(known->second, value) == 0) known->second.push_back(value);
+      }
+  }
   return result;
 }
 

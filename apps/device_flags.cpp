@@ -4,6 +4,7 @@
 #include <lockstep/sim.h>
 
 #include <chrono>
+#include <iostream>
 
 namespace lockstep::apps {
 
@@ -29,10 +30,13 @@ UsedDevices use_devices(const DeviceFlags& flags, const Environment& environment
   Resolved resolved = resolve_devices(flags.devices, placement, 1, machine);
   simulated.timeline = timeline;
   if (resolved.devices.front().kind == DeviceKind::sim) sim::configure(simulated);
-  UsedDevices used{std::move(resolved.devices), std::move(resolved.notes)};
-  if (const auto note = oversubscription(used.devices, machine); !note.empty())
-    used.notes.push_back(note);
-  return used;
+  const std::string sharing = oversubscription(resolved.devices, machine);
+  return {std::move(resolved.devices), std::move(resolved.notes), sharing};
+}
+
+void tell(const UsedDevices& used) {
+  for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
+  if (!used.sharing.empty()) std::cerr << "note: " << used.sharing << "\n";
 }
 
 Seconds now_on(const std::vector<Device>& devices) {

@@ -85,10 +85,10 @@ int evaluate(const EvaluateFlags& flags, const Environment& environment) {
   const Manifest& manifest = found.checkpoint.manifest;
   if (manifest.recipe.empty())
     throw ConfigError("'" + found.path + "' has no recipe: `lockstep train` did not write it.");
-  Recipe recipe = parse_recipe(manifest.recipe, found.path + "'s recipe", flags.sets);
+  Recipe recipe = kept_recipe(manifest.recipe, found.path + "'s recipe", flags.sets);
   recipe.shards = manifest.shards;
   const UsedDevices used = use_devices(flags.where, environment);
-  for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
+  tell(used);
   JobFiles files{.kept = found.checkpoint.files};
   if (std::filesystem::is_directory(checkpoints_of(flags.path))) files.folder = flags.path;
   const auto job = make_job(recipe, strategy_options(recipe, used.devices), files);

@@ -2,6 +2,9 @@
 
 #include <lockstep/error.h>
 
+#include "families/list.h"
+#include "recipe/family.h"
+
 namespace lockstep::apps {
 namespace {
 
@@ -74,6 +77,15 @@ Schedule schedule_of(const ScheduleRecipe& recipe, std::int64_t steps) {
   return schedule;
 }
 
+template <class Action>
+void for_each_family(const Action& action) {
+  std::apply(
+      [&](auto... family) {
+        (action(decltype(family)::recipe(), decltype(family)::program()), ...);
+      },
+      Families{});
+}
+
 }  // namespace
 
 MirroredOptions strategy_options(const Recipe& recipe, std::vector<Device> devices) {
@@ -103,8 +115,8 @@ TrainerOptions trainer_options(const Recipe& recipe, const Job& job) {
                        .epochs = evaluate.every_epochs,
                        .seconds = Seconds(evaluate.every_seconds)},
           .averaged = evaluate.averaged,
-          .goal = {.metric = word_of(evaluate.metric),
-                   .higher_is_better = evaluate.better == Better::higher,
+          .goal = {.metric = evaluate.metric,
+                   .higher_is_better = metric_of(recipe).higher_is_better,
                    .patience = evaluate.stop_after},
           .save = {.steps = save.every_steps, .seconds = Seconds(save.every_seconds)},
           .keep = {.last = save.keep_last,
@@ -114,15 +126,26 @@ TrainerOptions trainer_options(const Recipe& recipe, const Job& job) {
           .recipe = print_recipe(recipe)};
 }
 
+std::vector<ParameterRule> undecayed(const torch::nn::Module& model) {
+  std::vector<ParameterRule> rules;
+  for (const auto& parameter : model.named_parameters())
+    if (parameter.value().dim() <= 1)
+      rules.push_back({.pattern = parameter.key(), .weight_decay = 0});
+  return rules;
+}
+
 std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options,
                               const JobFiles& files) {
-  switch (recipe.family) {
-    case Family::classify:
-      return classify_job(recipe, std::move(options));
-    case Family::seq2seq:
-      return seq2seq_job(recipe, std::move(options), files);
-  }
-  throw ConfigError("a recipe without a family");
+  std::unique_ptr<Job> job;
+  for_each_family([&](const Family& family, const FamilyProgram& program) {
+    if (family.name == recipe.family) job = program.make_job(recipe, std::move(options), files);
+  });
+  return job;
+}
+
+void add_family_commands(CLI::App& app, Run& run) {
+  for_each_family(
+      [&](const Family&, const FamilyProgram& program) { program.add_commands(app, run); });
 }
 
 }  // namespace lockstep::apps

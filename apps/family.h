@@ -6,10 +6,12 @@
 #include <lockstep/mirrored.h>
 #include <lockstep/trainer.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
+#include "commands.h"
 #include "recipe/recipe.h"
 
 namespace lockstep::apps {
@@ -26,15 +28,20 @@ struct JobFiles {
   std::map<std::string, std::string> kept = {};  ///< of the checkpoint it goes on from
 };
 
-/// Reads the data and makes the model, on every device of `options`.
+/// What a family makes of a recipe, and the commands that only it has.
+struct FamilyProgram {
+  /// Reads the data and makes the model, on every device of `options`.
+  std::function<std::unique_ptr<Job>(const Recipe& recipe, MirroredOptions options,
+                                     const JobFiles& files)>
+      make_job;
+  std::function<void(CLI::App& app, Run& run)> add_commands = [](CLI::App&, Run&) {};
+};
+
+/// The job of the recipe's family.
 std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options,
                               const JobFiles& files = {});
 
-/// The family `classify`: images to classes.
-std::unique_ptr<Job> classify_job(const Recipe& recipe, MirroredOptions options);
-
-/// The family `seq2seq`: texts to texts.
-std::unique_ptr<Job> seq2seq_job(const Recipe& recipe, MirroredOptions options,
-                                 const JobFiles& files);
+/// Rules for optimizer.decay_biases_and_norms = false: no weight decay for what has one dimension.
+std::vector<ParameterRule> undecayed(const torch::nn::Module& model);
 
 }  // namespace lockstep::apps

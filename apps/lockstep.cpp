@@ -62,10 +62,10 @@ int main(int argc, char** argv) {
     apps::add_evaluate(app, environment, run);
     apps::add_verify(app, environment, run);
     apps::add_scaling(app, environment, run);
-    apps::add_chat(app, run);
-    apps::add_translate(app, run);
+    apps::add_family_commands(app, run);
     apps::add_inspect(app, run);
     apps::add_export(app, run);
+    apps::add_recipes(app, run);
     apps::add_devices(app, environment, run);
     apps::add_completion(app, run);
     check_command(app, argc, argv);

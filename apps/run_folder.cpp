@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "recipe/recipe.h"
+#include "recipe/family.h"
 
 namespace lockstep::apps {
 namespace {
@@ -17,12 +17,10 @@ namespace fs = std::filesystem;
 /// What the newest checkpoint's recipe asks for.
 Goal goal_of(const std::string& folder) {
   const auto listed = list_checkpoints(folder);
-  const Recipe recipe =
-      listed.empty() || listed.back().manifest.recipe.empty()
-          ? Recipe{}
-          : parse_recipe(listed.back().manifest.recipe, "the checkpoint's recipe");
-  return {.metric = word_of(recipe.evaluate.metric),
-          .higher_is_better = recipe.evaluate.better == Better::higher};
+  const Recipe recipe = listed.empty() || listed.back().manifest.recipe.empty()
+                            ? Recipe{}
+                            : kept_recipe(listed.back().manifest.recipe, "the checkpoint's recipe");
+  return {.metric = recipe.evaluate.metric, .higher_is_better = metric_of(recipe).higher_is_better};
 }
 
 void tell(const std::vector<std::string>& problems) {

@@ -137,7 +137,7 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
   watch_signals();
   const Recipe recipe = load_recipe(flags.recipe, flags.sets);
   const UsedDevices used = use_devices(flags.where, environment);
-  for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
+  tell(used);
   const int all = static_cast<int>(used.devices.size());
   std::vector<int> counts = flags.counts;
   for (int count = 1; flags.counts.empty() && count <= all; ++count) counts.push_back(count);

@@ -4,12 +4,10 @@
 #include <lockstep/error.h>
 #include <lockstep/tensorboard.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "commands.h"
 #include "console.h"
@@ -71,7 +69,7 @@ std::optional<FoundCheckpoint> checkpoint_to_resume(const TrainFlags& flags) {
 void tell_changes(const Manifest& manifest, const Recipe& recipe) {
   if (manifest.recipe.empty()) return;
   for (const std::string& change :
-       differences(parse_recipe(manifest.recipe, "the checkpoint's recipe"), recipe))
+       differences(kept_recipe(manifest.recipe, "the checkpoint's recipe"), recipe))
     std::cerr << "note: changed since the checkpoint: " << change << "\n";
 }
 
@@ -86,7 +84,7 @@ std::vector<std::string> asked_changes(const FoundCheckpoint& found, const Train
                       ": give it the same number, or another --run-dir to begin anew.");
   const Recipe asked = manifest.recipe.empty()
                            ? Recipe{}
-                           : parse_recipe(manifest.recipe, "the checkpoint's recipe", flags.sets);
+                           : kept_recipe(manifest.recipe, "the checkpoint's recipe", flags.sets);
   const auto as_asked = fields_of(strategy_options(asked, {}).method);
   std::vector<std::string> names;
   std::string refused;
@@ -120,8 +118,8 @@ int train(TrainFlags flags, const Environment& environment) {
   watch_signals();
   if (flags.run_dir.empty()) flags.run_dir = default_run_dir(flags.recipe);
   if (flags.shards) flags.sets.push_back("shards=" + std::to_string(*flags.shards));
-  std::set<std::string> stated;
-  Recipe recipe = load_recipe(flags.recipe, flags.sets, &stated);
+  Reading reading;
+  Recipe recipe = load_recipe(flags.recipe, flags.sets, &reading);
   std::shared_ptr<void> lock;
   std::optional<FoundCheckpoint> found;
   if (!flags.print_recipe) {
@@ -129,12 +127,14 @@ int train(TrainFlags flags, const Environment& environment) {
     found = checkpoint_to_resume(flags);
   }
   const UsedDevices used = use_devices(flags.where, environment, !flags.trace.empty());
-  if (found && !stated.contains("shards")) recipe.shards = found->checkpoint.manifest.shards;
+  if (found && !reading.stated.contains("shards"))
+    recipe.shards = found->checkpoint.manifest.shards;
   if (flags.print_recipe) {
     std::cout << print_recipe(recipe);
     return kDone;
   }
-  for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
+  for (const auto* notes : {&reading.notes, &used.notes})
+    for (const std::string& note : *notes) std::cerr << "note: " << note << "\n";
   if (found) tell_changes(found->checkpoint.manifest, recipe);
 
   MirroredOptions strategy = strategy_options(recipe, used.devices);
@@ -149,7 +149,7 @@ int train(TrainFlags flags, const Environment& environment) {
        .histograms_every = recipe.log.histograms_every,
        .text = "```toml\n" + print_recipe(recipe) + "```",
        .hyper_parameters = values_of(recipe),
-       .metrics = {"loss/total", job->sets().front() + "/" + word_of(recipe.evaluate.metric)}});
+       .metrics = {"loss/total", job->sets().front() + "/" + recipe.evaluate.metric}});
   std::vector<Observer*> observers = {console.get(), &last};
   if (recipe.log.tensorboard) observers.push_back(&board);
 
@@ -178,11 +178,7 @@ int train(TrainFlags flags, const Environment& environment) {
 
 std::string recipes_text() {
   std::string text = "Recipes built in (or give the path of a TOML file):\n";
-  for (const BuiltIn& recipe : built_in_recipes())
-    text +=
-        "  " + recipe.name +
-        std::string(std::max<std::size_t>(16, recipe.name.size() + 1) - recipe.name.size(), ' ') +
-        recipe.about + "\n";
+  for (const BuiltIn& recipe : built_in_recipes()) text += listed_recipe(recipe);
   return text;
 }
 

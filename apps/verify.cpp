@@ -41,7 +41,7 @@ std::vector<int> counts_of(const VerifyFlags& flags, int devices) {
 int verify(const VerifyFlags& flags, const Environment& environment) {
   const Recipe recipe = load_recipe(flags.recipe, flags.sets);
   const UsedDevices used = use_devices(flags.where, environment);
-  for (const std::string& note : used.notes) std::cerr << "note: " << note << "\n";
+  tell(used);
   const auto counts = counts_of(flags, static_cast<int>(used.devices.size()));
   JobFiles files;  // tokens are learned once
   const auto job_on = [&](int count) {

@@ -47,7 +47,9 @@ struct Field {
   std::string help;
   Target target;
   Range range;
-  const void* address;  ///< of the target
+  const void* address;                  ///< of the target
+  bool of_family = false;               ///< what it is, or what it allows, differs by family
+  std::vector<std::string> kinds = {};  ///< of data that read it; empty: all
 };
 
 struct Section {
@@ -57,14 +59,15 @@ struct Section {
 
   /// Adds a field that is not an enumeration.
   template <class T>
-  void add(const std::string& key, T& target, std::string help_text, Range range = {}) {
-    fields.push_back({full_name(key), std::move(help_text), &target, range, &target});
+  Field& add(const std::string& key, T& target, std::string help_text, Range range = {}) {
+    return fields.emplace_back(
+        Field{full_name(key), std::move(help_text), &target, range, &target});
   }
 
   /// Adds an enumeration, with the word for each of its values.
   template <class Enum>
-  void add_choice(const std::string& key, Enum& target,
-                  const std::vector<std::pair<Enum, std::string>>& words, std::string help_text) {
+  Field& add_choice(const std::string& key, Enum& target,
+                    const std::vector<std::pair<Enum, std::string>>& words, std::string help_text) {
     Choice choice;
     std::vector<Enum> values;
     for (const auto& [value, word] : words) {
@@ -77,7 +80,8 @@ struct Section {
       while (values.at(i) != target) ++i;
       return i;
     };
-    fields.push_back({full_name(key), std::move(help_text), std::move(choice), {}, &target});
+    return fields.emplace_back(
+        Field{full_name(key), std::move(help_text), std::move(choice), {}, &target});
   }
 
  private:
@@ -86,11 +90,15 @@ struct Section {
   }
 };
 
-/// All fields of `recipe`, which has to outlive them.
+/// All fields of `recipe`, which has to outlive them: those of every family and those of its own.
 std::vector<Section> sections(Recipe& recipe);
 
-/// Those of all families: optimizer to log.
+/// How it is trained, evaluated, saved and logged: optimizer to log.
 std::vector<Section> training_sections(Recipe& recipe);
+
+/// A choice among words, which are the values themselves.
+Field& add_words(Section& section, const std::string& key, std::string& target,
+                 const std::vector<std::string>& words, std::string help);
 
 /// The field of that name, or null.
 const Field* find_field(const std::vector<Section>& sections, const std::string& name);

@@ -1,14 +1,10 @@
 // The fields that are the same for every family: how it is trained, evaluated, saved and logged.
 
+#include "family.h"
 #include "fields.h"
 
 namespace lockstep::apps {
 namespace {
-
-const std::vector<std::pair<Metric, std::string>> kMetrics = {{Metric::accuracy, "accuracy"},
-                                                              {Metric::loss, "loss"},
-                                                              {Metric::exact, "exact"},
-                                                              {Metric::bleu, "bleu"}};
 
 void add_constants(Section& section, OptimizerRecipe& own) {
   section.add("beta1", own.beta1, "of adam and adamw: decay of the mean", from_to_below(0, 1));
@@ -42,7 +38,8 @@ Section optimizer(OptimizerRecipe& own) {
   section.add("weight_decay", own.weight_decay,
               "added to the gradient as L2; adamw shrinks the weights instead", at_least(0));
   section.add("decay_biases_and_norms", own.decay_biases_and_norms,
-              "false: no weight decay for biases and for the weights of norms");
+              "false: no weight decay for biases and for the weights of norms: all that has one "
+              "dimension");
   section.add("clip", own.clip, "largest global norm of the gradient; 0: any", at_least(0));
   section.add("average", own.average, "decay of a moving average of the weights; 0: none",
               from_to_below(0, 1));
@@ -73,10 +70,11 @@ Section schedule(ScheduleRecipe& own) {
               "of piecewise: steps at which the next factor begins, ascending", at_least(1));
   section.add("factors", own.factors, "of piecewise: one more than boundaries", at_least(0));
   section.add("floor", own.floor, "of cosine: the factor at its end", from_to(0, 1));
-  section.add("patience", own.patience,
-              "of plateau: a report whose training loss is above all of so many before it applies "
-              "the factor",
-              from_to(1, kMany));
+  section.add(
+      "patience", own.patience,
+      "of plateau: apply the factor when the training loss exceeds each of the last so many "
+      "reports",
+      from_to(1, kMany));
   section.add("factor", own.factor, "of plateau: what the learning rate is multiplied by",
               Range{.low = 0, .high = 1, .without_low = true, .without_high = true});
   return section;
@@ -94,8 +92,8 @@ Section train(TrainRecipe& own) {
   return section;
 }
 
-Section evaluate(EvaluateRecipe& own) {
-  Section section{"evaluate", "When it is tested. It is at the end in any case.", {}};
+Section evaluate(EvaluateRecipe& own, const Family& family) {
+  Section section{"evaluate", "When to evaluate. An evaluation always runs at the end.", {}};
   section.add("every_steps", own.every_steps,
               "steps from one evaluation to the next; 0: not by steps", at_least(0));
   section.add("every_seconds", own.every_seconds,
@@ -103,13 +101,15 @@ Section evaluate(EvaluateRecipe& own) {
   section.add("every_epochs", own.every_epochs,
               "epochs from one evaluation to the next; 0: not by epochs", at_least(0));
   section.add("averaged", own.averaged,
-              "test the moving average of the weights (optimizer.average) in their place");
-  section.add_choice("metric", own.metric, kMetrics,
-                     "what decides which weights are best: accuracy is of classify; exact (the "
-                     "share of texts that the data has) and bleu are of seq2seq");
-  section.add_choice(
-      "better", own.better, {{Better::higher, "higher"}, {Better::lower, "lower"}},
-      "which values of the metric are better: lower for loss, higher for the others");
+              "evaluate the moving average of the weights (optimizer.average) in their place");
+  std::vector<std::string> metrics;
+  std::string help = "what decides which weights are best:";
+  for (const Metric& metric : family.metrics) {
+    help += (metrics.empty() ? " " : "; ") + metric.name + ", " + metric.about + ", " +
+            (metric.higher_is_better ? "higher" : "lower") + " is better";
+    metrics.push_back(metric.name);
+  }
+  add_words(section, "metric", own.metric, metrics, help).of_family = true;
   section.add("stop_after", own.stop_after,
               "end the training after so many evaluations in a row without a better one; 0: never",
               from_to(0, kMany));
@@ -124,10 +124,9 @@ Section save(SaveRecipe& own) {
               "seconds from one checkpoint to the next; 0: not by time", at_least(0));
   section.add("keep_last", own.keep_last, "how many of the newest are kept", from_to(1, kMany));
   section.add("keep_every_hours", own.keep_every_hours,
-              "besides, one in so many hours is kept; 0: none", at_least(0));
+              "also keep one checkpoint every so many hours; 0: none", at_least(0));
   section.add("keep_best", own.keep_best,
-              "besides, how many of the best by evaluate.metric are kept; 0: none",
-              from_to(0, kMany));
+              "also keep so many of the best by evaluate.metric; 0: none", from_to(0, kMany));
   section.add("files", own.files, "files that the weights are spread over", from_to(1, 1024));
   return section;
 }
@@ -143,15 +142,10 @@ Section log(LogRecipe& own) {
 
 }  // namespace
 
-std::string word_of(Metric metric) {
-  for (const auto& [value, word] : kMetrics)
-    if (value == metric) return word;
-  return "";
-}
-
 std::vector<Section> training_sections(Recipe& recipe) {
-  return {optimizer(recipe.optimizer), schedule(recipe.schedule), train(recipe.train),
-          evaluate(recipe.evaluate),   save(recipe.save),         log(recipe.log)};
+  return {optimizer(recipe.optimizer), schedule(recipe.schedule),
+          train(recipe.train),         evaluate(recipe.evaluate, family_named(recipe.family)),
+          save(recipe.save),           log(recipe.log)};
 }
 
 }  // namespace lockstep::apps

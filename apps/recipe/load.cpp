@@ -1,145 +1,20 @@
-// Reads recipes: from the program, from files, from --set.
+// Recipes from the program, from files and from checkpoints.
 
 #include <lockstep/error.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <map>
 #include <memory>
+#include <optional>
 
 #include "built_in.h"
-#include "fields.h"
+#include "reader.h"
 #include "recipe.h"
-#include "rules.h"
-#include "toml.h"
-#include "value.h"
 #include "words.h"
 
 namespace lockstep::apps {
 namespace {
-
-/// "key" of "section.key", or "key" itself.
-std::string key_of(const std::string& name) { return name.substr(name.rfind('.') + 1); }
-
-bool wants_text(const Field& field) {
-  return std::holds_alternative<std::string*>(field.target) ||
-         std::holds_alternative<Choice>(field.target);
-}
-
-bool wants_list(const Field& field) {
-  return std::holds_alternative<std::vector<std::int64_t>*>(field.target) ||
-         std::holds_alternative<std::vector<double>*>(field.target);
-}
-
-/// What stands behind `--set key=`: TOML, a text without quotes, a list without brackets.
-Value set_value(const Field& field, const std::string& text) {
-  const bool bare_list = wants_list(field) && text.find('[') == std::string::npos;
-  const auto value = parse_value(bare_list ? "[" + text + "]" : text);
-  if (value && (!wants_text(field) || std::holds_alternative<std::string>(*value))) return *value;
-  if (!parse_value(quoted(text))) return Other{"a text that is too long or is not UTF-8"};
-  return text;
-}
-
-/// A recipe that is being read, and where each of its fields was set last, by address.
-class Reader {
- public:
-  void read(const std::string& text, const std::string& file) {
-    for (const Entry& entry : parse_toml(text, file)) {
-      const std::string at = place(file, entry.line, entry.column);
-      if (!entry.empty_section)
-        put(at, field_of(at, entry.name), entry.value);
-      else if (!section(entry.name))
-        throw ConfigError(at + ": " + unknown_section(entry.name));
-    }
-  }
-
-  /// "key=value"
-  void set(const std::string& assignment) {
-    const std::string at = "--set " + shown(assignment);
-    const std::size_t equals = assignment.find('=');
-    if (equals == std::string::npos)
-      throw ConfigError(at + ": there is no '='; write key=value, such as optimizer.lr=0.01");
-    const Field& field = field_of(at, assignment.substr(0, equals));
-    put(at, field, set_value(field, assignment.substr(equals + 1)));
-  }
-
-  /// The recipe, if it keeps the rules over several fields.
-  Recipe finish(const std::string& file) const {
-    const auto problem = first_problem(recipe_, sections_);
-    if (!problem) return recipe_;
-    std::string at = file;
-    for (auto field = problem->fields.rbegin(); field != problem->fields.rend(); ++field)
-      if (const auto known = places_.find(*field); known != places_.end()) at = known->second;
-    throw ConfigError(at + ": " + name_of(sections_, problem->fields.front()) + " " +
-                      problem->what);
-  }
-
-  /// The names of the fields that were set.
-  std::set<std::string> stated() const {
-    std::set<std::string> names;
-    for (const auto& [address, at] : places_) names.insert(name_of(sections_, address));
-    return names;
-  }
-
- private:
-  const Field& field_of(const std::string& at, const std::string& name) const {
-    const Field* field = find_field(sections_, name);
-    if (!field) throw ConfigError(at + ": " + unknown_key(name));
-    return *field;
-  }
-
-  void put(const std::string& at, const Field& field, const Value& value) {
-    const std::string problem = assign(field, value);
-    if (!problem.empty()) throw ConfigError(at + ": " + field.name + ": " + problem);
-    places_[field.address] = at;
-  }
-
-  const Section* section(const std::string& name) const {
-    for (const Section& candidate : sections_)
-      if (candidate.name == name) return &candidate;
-    return nullptr;
-  }
-
-  std::vector<std::string> section_names() const {
-    std::vector<std::string> names;
-    for (const Section& candidate : sections_)
-      if (!candidate.name.empty()) names.push_back(candidate.name);
-    return names;
-  }
-
-  std::string unknown_section(const std::string& name) const {
-    return "unknown section [" + shown(name) + "]; there are " + listed(section_names()) +
-           did_you_mean(name, section_names());
-  }
-
-  std::string unknown_key(const std::string& name) const {
-    const std::size_t dot = name.find('.');
-    if (!name.empty() && section(name))
-      return "'" + name + "' is a section: write [" + name + "] and its keys below it";
-    const std::string in = dot == std::string::npos ? "" : name.substr(0, dot);
-    std::vector<std::string> names;
-    std::vector<std::string> own;
-    std::string with_that_key;
-    for (const Section& candidate : sections_)
-      for (const Field& field : candidate.fields) {
-        names.push_back(field.name);
-        if (candidate.name == in) own.push_back(key_of(field.name));
-        if (key_of(field.name) == key_of(name))
-          with_that_key = "; did you mean '" + field.name + "'?";
-      }
-    const std::string near = did_you_mean(name, names);
-    return "unknown key '" + shown(name) + "'; " +
-           (own.empty()  ? "the sections are " + listed(section_names())
-            : in.empty() ? "before the sections there are " + listed(own)
-                         : "[" + in + "] has " + listed(own)) +
-           (near.empty() ? with_that_key : near);
-  }
-
-  Recipe recipe_;
-  const std::vector<Section> sections_ = sections(recipe_);
-  std::map<const void*, std::string> places_;
-};
 
 /// The file's content, or a little more than the most that a recipe may have of it; nothing when
 /// there is no such file.
@@ -166,22 +41,23 @@ std::optional<std::string> content(const std::string& path) {
 }  // namespace
 
 Recipe parse_recipe(const std::string& text, const std::string& file,
-                    const std::vector<std::string>& sets, std::set<std::string>* stated) {
-  Reader reader;
-  reader.read(text, file);
-  for (const std::string& assignment : sets) reader.set(assignment);
-  if (stated) *stated = reader.stated();
-  return reader.finish(file);
+                    const std::vector<std::string>& sets, Reading* reading) {
+  return read_recipe(text, file, sets, /*kept=*/false, reading);
+}
+
+Recipe kept_recipe(const std::string& text, const std::string& file,
+                   const std::vector<std::string>& sets) {
+  return read_recipe(text, file, sets, /*kept=*/true, nullptr);
 }
 
 Recipe load_recipe(const std::string& name_or_path, const std::vector<std::string>& sets,
-                   std::set<std::string>* stated) {
+                   Reading* reading) {
   for (const Embedded& recipe : embedded_recipes())
     if (recipe.name == name_or_path)
-      return parse_recipe(recipe.text, name_or_path + " (built in)", sets, stated);
+      return parse_recipe(recipe.text, name_or_path + " (built in)", sets, reading);
   const auto text = content(name_or_path);
   if (!text) refuse_name(name_or_path);
-  return parse_recipe(*text, shown(name_or_path, 1000), sets, stated);
+  return parse_recipe(*text, shown(name_or_path, 1000), sets, reading);
 }
 
 std::vector<BuiltIn> built_in_recipes() {
@@ -189,7 +65,8 @@ std::vector<BuiltIn> built_in_recipes() {
   for (const Embedded& recipe : embedded_recipes()) {
     const std::string text = recipe.text;
     const std::size_t begin = text.find_first_not_of("# ");
-    recipes.push_back({recipe.name, text.substr(begin, text.find('\n') - begin)});
+    recipes.push_back(
+        {recipe.name, family_of(text, recipe.name), text.substr(begin, text.find('\n') - begin)});
   }
   return recipes;
 }

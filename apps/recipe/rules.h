@@ -2,6 +2,7 @@
 
 // Rules over several fields of a recipe.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,10 +11,16 @@
 
 namespace lockstep::apps {
 
+/// The name of a field by its address.
+using Names = std::function<std::string(const void*)>;
+
 struct Problem {
   std::vector<const void*> fields;  ///< those that are at fault, by address
   std::string what;
 };
+
+/// The first field that was changed and that the recipe's kind of data does not read.
+std::optional<Problem> unread_field(const Recipe& recipe, const std::vector<Section>& sections);
 
 /// The first rule that `recipe`, whose fields `sections` are, does not keep.
 std::optional<Problem> first_problem(const Recipe& recipe, const std::vector<Section>& sections);

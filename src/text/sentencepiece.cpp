@@ -1,7 +1,7 @@
 // SentencePiece as a Tokenizer. The body of the bytes is SentencePiece's own model file.
 
 #include <lockstep/error.h>
-#include <lockstep/random.h>
+#include <lockstep/input/reservoir.h>
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
@@ -98,21 +98,13 @@ bool has_letters(std::string_view text) {
   return false;
 }
 
-/// All texts, or `most` of them, each as likely as the other (reservoir sampling). SentencePiece's
+/// All texts, or `most` of them, each as likely as the other. SentencePiece's
 /// own sampling is not used: its random numbers are the thread's.
 std::vector<std::string> sample(const TextSource& texts, std::int64_t most, std::uint64_t seed) {
-  std::vector<std::string> chosen;
-  KeyedRandom random(seed, 0, 0);
-  std::int64_t seen = 0;
-  while (auto text = texts()) {
-    if (!has_letters(*text)) continue;
-    if (++seen <= most) {
-      chosen.push_back(std::move(*text));
-    } else if (const std::int64_t place = random.below(seen); place < most) {
-      chosen[static_cast<std::size_t>(place)] = std::move(*text);
-    }
-  }
-  return chosen;
+  input::Reservoir<std::string> chosen(most, seed);
+  while (auto text = texts())
+    if (has_letters(*text)) chosen.add(std::move(*text));
+  return std::move(chosen).take();
 }
 
 void check_options(const SentencePieceOptions& options) {

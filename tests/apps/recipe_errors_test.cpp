@@ -26,9 +26,9 @@ TEST(RecipeErrors, AKeyInTheWrongSectionIsSentToItsOwn) {
 }
 
 TEST(RecipeErrors, AnUnknownSectionIsToldWithTheNearest) {
-  expect_in(refusal("[optimiser]"), {"my.toml:1:", "unknown section [optimiser]",
-                                     "data, text, model, seq2seq, decode, optimizer, schedule",
-                                     "did you mean 'optimizer'?"});
+  expect_in(refusal("[optimiser]"),
+            {"my.toml:1:", "unknown section [optimiser]", "data, model, optimizer, schedule",
+             "did you mean 'optimizer'?"});
   expect_in(refusal("[nothing.like.it]\nx = 1"),
             {"unknown key 'nothing.like'", "the sections are"});
 }
@@ -183,8 +183,7 @@ TEST(RecipeRules, WhatAChoiceNeedsHasToBeThere) {
             {"schedule.decay_steps is 0", "train.steps, or train.epochs"});
   expect_in(refusal("evaluate.averaged = true"), {"evaluate.averaged", "optimizer.average"});
   EXPECT_EQ(refusal("evaluate.averaged = true\noptimizer.average = 0.99"), "");
-  expect_in(refusal("evaluate.metric = 'loss'"), {"evaluate.better has to be lower"});
-  EXPECT_EQ(refusal("evaluate = {metric = 'loss', better = 'lower'}"), "");
+  EXPECT_EQ(refusal("evaluate.metric = 'loss'"), "");
 }
 
 TEST(Nearest, CountsInsertedLeftOutReplacedAndSwappedLetters) {

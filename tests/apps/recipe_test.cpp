@@ -12,7 +12,9 @@
 #include <sstream>
 
 #include "apps/recipe_case.h"
-#include "recipe/fields.h"
+#include "families/classify/recipe.h"
+#include "families/seq2seq/recipe.h"
+#include "recipe/family.h"
 
 namespace {
 
@@ -41,11 +43,11 @@ class RecipeFile : public testing::Test {
 };
 
 TEST(Recipe, TheNumberOfShardsIsFixedAndKnownToBeStatedOrNot) {
-  std::set<std::string> stated;
-  EXPECT_EQ(parse_recipe("train.steps = 1", "my.toml", {}, &stated).shards, kDefaultShards);
-  EXPECT_EQ(stated, (std::set<std::string>{"train.steps"}));
-  EXPECT_EQ(parse_recipe("train.steps = 1", "my.toml", {"shards=4"}, &stated).shards, 4);
-  EXPECT_EQ(stated, (std::set<std::string>{"shards", "train.steps"}));
+  Reading reading;
+  EXPECT_EQ(parse_recipe("train.steps = 1", "my.toml", {}, &reading).shards, kDefaultShards);
+  EXPECT_EQ(reading.stated, (std::set<std::string>{"train.steps"}));
+  EXPECT_EQ(parse_recipe("train.steps = 1", "my.toml", {"shards=4"}, &reading).shards, 4);
+  EXPECT_EQ(reading.stated, (std::set<std::string>{"shards", "train.steps"}));
 }
 
 TEST(Recipe, EveryKindOfFieldIsRead) {
@@ -63,7 +65,7 @@ TEST(Recipe, EveryKindOfFieldIsRead) {
   EXPECT_EQ(recipe.shards, 8);
   EXPECT_EQ(recipe.precision, Precision::bfloat16);
   EXPECT_EQ(recipe.data.path, "a b/ü");
-  EXPECT_FALSE(recipe.data.augment);
+  EXPECT_FALSE(own<ClassifyRecipe>(recipe).augment);
   EXPECT_EQ(recipe.optimizer.lr, 0.25);
   EXPECT_EQ(recipe.schedule.warm_up, 5'000'000'000);
   EXPECT_EQ(recipe.schedule.boundaries, (std::vector<std::int64_t>{10, 20}));
@@ -80,59 +82,62 @@ TEST(Recipe, AnIntegerIsANumberToo) {
   EXPECT_EQ(read("", {"train.seconds=90"}).train.seconds, 90.0);
 }
 
-TEST(Recipe, EveryWordOfEveryChoiceIsReadAndPrinted) {
-  Recipe recipe;
-  int choices = 0;
-  for (const Section& section : sections(recipe))
-    for (const Field& field : section.fields) {
-      const auto* choice = std::get_if<Choice>(&field.target);
-      if (!choice) continue;
-      ++choices;
-      for (std::size_t i = 0; i < choice->words.size(); ++i) {
-        choice->choose(i);
-        EXPECT_EQ(choice->chosen(), i);
-        EXPECT_EQ(text_of(field), "\"" + choice->words[i] + "\"");
-      }
+/// Calls `action` with every field of every family.
+template <class Action>
+void for_each_field(const Action& action) {
+  for (const Family& family : families()) {
+    Recipe recipe(family.name);
+    for (const Section& section : sections(recipe)) {
+      EXPECT_FALSE(section.help.empty()) << section.name;
+      for (const Field& field : section.fields) action(family, field);
     }
-  EXPECT_EQ(choices, 11);
+  }
+}
+
+TEST(Recipe, EveryWordOfEveryChoiceIsReadAndPrinted) {
+  std::set<std::string> choices;
+  for_each_field([&](const Family&, const Field& field) {
+    const auto* choice = std::get_if<Choice>(&field.target);
+    if (!choice) return;
+    choices.insert(field.name);
+    for (std::size_t i = 0; i < choice->words.size(); ++i) {
+      choice->choose(i);
+      EXPECT_EQ(choice->chosen(), i);
+      EXPECT_EQ(text_of(field), "\"" + choice->words[i] + "\"");
+    }
+  });
+  EXPECT_EQ(choices.size(), 10U);
   EXPECT_EQ(read("", {"optimizer.name=tensorflow_rmsprop"}).optimizer.name,
             OptimizerName::tensorflow_rmsprop);
 }
 
 TEST(Recipe, NamesOfFieldsAreUniqueAndAllHaveHelp) {
-  Recipe recipe;
-  std::vector<std::string> names;
-  for (const Section& section : sections(recipe)) {
-    EXPECT_FALSE(section.help.empty()) << section.name;
-    for (const Field& field : section.fields) {
-      names.push_back(field.name);
-      EXPECT_FALSE(field.help.empty()) << field.name;
-    }
-  }
-  std::sort(names.begin(), names.end());
-  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+  std::set<std::string> names;
+  for_each_field([&](const Family& family, const Field& field) {
+    EXPECT_TRUE(names.insert(family.name + " " + field.name).second) << field.name;
+    EXPECT_FALSE(field.help.empty()) << field.name;
+  });
 }
 
 TEST(Recipe, EveryIntFieldTellsItsLimits) {
-  Recipe recipe;
-  for (const Section& section : sections(recipe))
-    for (const Field& field : section.fields) {
-      if (!std::holds_alternative<int*>(field.target)) continue;
-      EXPECT_GE(field.range.low, 0) << field.name;
-      EXPECT_LE(field.range.high, 1 << 30) << field.name;
-    }
+  for_each_field([](const Family&, const Field& field) {
+    if (!std::holds_alternative<int*>(field.target)) return;
+    EXPECT_GE(field.range.low, 0) << field.name;
+    EXPECT_LE(field.range.high, 1 << 30) << field.name;
+  });
 }
 
 TEST(Recipe, TheDefaultOfEveryFieldIsAllowed) {
-  Recipe recipe;
-  for (const Section& section : sections(recipe))
-    for (const Field& field : section.fields)
-      EXPECT_EQ(refusal("", {field.name + "=" + text_of(field), "train.steps=1"}), "");
+  for_each_field([](const Family& family, const Field& field) {
+    EXPECT_EQ(refusal("family = '" + family.name + "'\ndata.path = 'a'",
+                      {field.name + "=" + text_of(field), "train.steps=1", "data.path=a"}),
+              "");
+  });
 }
 
 TEST(Recipe, WhatTheModelDoesNotUseIsAcceptedAllTheSame) {
   const Recipe recipe = read("[model]\nname = 'resnet20'\nwidth = 64\n[optimizer]\nbeta1 = 0.5");
-  EXPECT_EQ(recipe.model.width, 64);
+  EXPECT_EQ(own<ClassifyRecipe>(recipe).model.width, 64);
   EXPECT_EQ(recipe.optimizer.beta1, 0.5);
 }
 
@@ -140,12 +145,13 @@ TEST(RecipeSet, AnyFieldCanBeSetAndTheLastCounts) {
   const Recipe recipe =
       read("[optimizer]\nlr = 1", {"optimizer.lr=0.5", "optimizer.lr=0.01", "data.augment=false"});
   EXPECT_EQ(recipe.optimizer.lr, 0.01);
-  EXPECT_FALSE(recipe.data.augment);
+  EXPECT_FALSE(own<ClassifyRecipe>(recipe).augment);
 }
 
 TEST(RecipeSet, WordsAndTextsNeedNoQuotes) {
-  EXPECT_EQ(read("", {"model.name=resnet20"}).model.name, ModelName::resnet20);
-  EXPECT_EQ(read("", {"model.name=\"resnet20\""}).model.name, ModelName::resnet20);
+  EXPECT_EQ(own<ClassifyRecipe>(read("", {"model.name=resnet20"})).model.name, ModelName::resnet20);
+  EXPECT_EQ(own<ClassifyRecipe>(read("", {"model.name=\"resnet20\""})).model.name,
+            ModelName::resnet20);
   EXPECT_EQ(read("", {"data.path=/a b/c=d"}).data.path, "/a b/c=d");
   for (const char* text : {"2024-01-01", "12", "true", "[1]", "a # b", "C:\\new", "ü"})
     EXPECT_EQ(read("", {"data.path=" + std::string(text)}).data.path, text);
@@ -200,17 +206,15 @@ TEST(RecipePrint, TheLongestTextsAndListsReadBack) {
 }
 
 TEST(RecipePrint, EveryFieldIsPrintedWithWhatItMeans) {
-  Recipe recipe = read("");
-  const std::string printed = print_recipe(recipe);
   const std::string described = describe_fields();
-  for (const Section& section : sections(recipe))
-    for (const Field& field : section.fields) {
-      expect_in(printed, {"\n" + field.name.substr(field.name.rfind('.') + 1) + " = "});
-      expect_in(described, {"\n  " + field.name + " "});
-      const std::string first_word = field.help.substr(0, field.help.find(' '));
-      expect_in(printed, {"\n# " + first_word});
-      expect_in(described, {" " + first_word});
-    }
+  for_each_field([&](const Family& family, const Field& field) {
+    const std::string printed = print_recipe(Recipe(family.name));
+    expect_in(printed, {"\n" + field.name.substr(field.name.rfind('.') + 1) + " = "});
+    expect_in(described, {"\n  " + field.name + " "});
+    const std::string first_word = field.help.substr(0, field.help.find(' '));
+    expect_in(printed, {"\n# " + first_word});
+    expect_in(described, {" " + first_word});
+  });
 }
 
 TEST(RecipePrint, HelpShowsDefaultsAndAllowedValuesInAlignedColumnsOf100) {
@@ -273,8 +277,11 @@ TEST(BuiltInRecipes, AreTheFilesAndSayWhatTheyTrain) {
 }
 
 TEST(BuiltInRecipes, AllLoadOnceTheirDataIsNamed) {
-  for (const BuiltIn& recipe : built_in_recipes())
-    EXPECT_NO_THROW(load_recipe(recipe.name, {"data.path=a", "data.test_path=b"})) << recipe.name;
+  for (const BuiltIn& recipe : built_in_recipes()) {
+    Sets sets = {"data.path=a"};
+    if (recipe.name.starts_with("imagefolder")) sets.push_back("data.test_path=b");
+    EXPECT_NO_THROW(load_recipe(recipe.name, sets)) << recipe.name;
+  }
   EXPECT_NO_THROW(load_recipe("fashion"));
   expect_in(refusal([] { load_recipe("imagefolder"); }),
             {"imagefolder (built in):", "data.path is empty"});
@@ -287,13 +294,15 @@ TEST(BuiltInRecipes, TranslateSgdIsTheOldTranslator) {
   EXPECT_EQ(recipe.optimizer.clip, 5);
   EXPECT_EQ(recipe.schedule.name, ScheduleName::plateau);
   EXPECT_EQ(recipe.schedule.factor, 0.99);
-  EXPECT_EQ(recipe.text.source_lengths, (std::vector<std::int64_t>{5, 10, 20, 40}));
-  EXPECT_EQ(recipe.text.target_lengths, (std::vector<std::int64_t>{10, 15, 25, 50}));
+  EXPECT_EQ(own<Seq2SeqRecipe>(recipe).text.source_lengths,
+            (std::vector<std::int64_t>{5, 10, 20, 40}));
+  EXPECT_EQ(own<Seq2SeqRecipe>(recipe).text.target_lengths,
+            (std::vector<std::int64_t>{10, 15, 25, 50}));
 }
 
 TEST(BuiltInRecipes, Cifar10IsThePublishedTraining) {
   const Recipe recipe = load_recipe("cifar10");
-  EXPECT_EQ(recipe.model.name, ModelName::resnet20);
+  EXPECT_EQ(own<ClassifyRecipe>(recipe).model.name, ModelName::resnet20);
   EXPECT_EQ(recipe.optimizer.name, OptimizerName::momentum);
   EXPECT_EQ(recipe.optimizer.momentum, 0.9);
   EXPECT_EQ(recipe.optimizer.lr, 0.1);

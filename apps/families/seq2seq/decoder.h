@@ -1,20 +1,17 @@
 #pragma once
 
-// A trained seq2seq model, to write texts with: what `chat` and `translate` do.
+// A trained seq2seq model, to decode texts with: what `chat` and `translate` do.
 
 #include <lockstep/nn/seq2seq.h>
 #include <lockstep/text/tokens.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "recipe/recipe.h"
-
 namespace lockstep::apps {
 
-struct WriterFlags {
+struct DecodeFlags {
   std::string path;
   std::string weights = "auto";
   bool newest = false;
@@ -25,32 +22,32 @@ struct WriterFlags {
   std::int64_t seed = 1;
 };
 
-struct WrittenText {
+struct DecodedText {
   std::string text;
   double score = 0;
 };
 
-class TextWriter {
+class TextDecoder {
  public:
   /// The best checkpoint of a run (or the one at `path`) with averaged weights, if it has some.
   /// Throws ConfigError when it was not trained by the family seq2seq.
-  explicit TextWriter(const WriterFlags& flags);
+  explicit TextDecoder(const DecodeFlags& flags);
 
-  /// For each text what the model writes, the best first; `best` of them, if there are so many.
-  /// Texts of about the same length are written together.
-  std::vector<std::vector<WrittenText>> write(const std::vector<std::string>& texts, int best = 1);
+  /// For each text what the model makes of it, the best first; `best` of them, if there are so
+  /// many. Texts of about the same length are decoded together.
+  std::vector<std::vector<DecodedText>> decode(const std::vector<std::string>& texts, int best = 1);
 
-  DecodeRecipe& decode() { return decode_; }
+  int& beam() { return search_.width; }
   double& temperature() { return temperature_; }
   const std::string& about() const { return about_; }  ///< "runs/chat/..., averaged weights"
 
  private:
-  std::vector<std::vector<text::Hypothesis>> write_batch(
+  std::vector<std::vector<text::Hypothesis>> decode_batch(
       const std::vector<std::vector<std::int32_t>>& sources, int best);
 
   std::shared_ptr<nn::Seq2Seq> model_;
   std::shared_ptr<const text::Tokenizer> tokens_;
-  DecodeRecipe decode_;
+  text::BeamOptions search_;
   double temperature_;
   int top_k_;
   std::uint64_t seed_;

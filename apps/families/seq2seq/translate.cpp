@@ -8,11 +8,11 @@
 #include <iostream>
 #include <memory>
 
-#include "commands.h"
 #include "exit_codes.h"
+#include "families/seq2seq/commands.h"
+#include "families/seq2seq/decode_flags.h"
+#include "families/seq2seq/decoder.h"
 #include "signals.h"
-#include "text_writer.h"
-#include "writer_flags.h"
 
 namespace lockstep::apps {
 namespace {
@@ -57,22 +57,22 @@ bool tidy(std::vector<std::string>& texts) {
   return true;
 }
 
-int translate(const WriterFlags& flags, int best) {
+int translate(const DecodeFlags& flags, int best) {
   std::ios::sync_with_stdio(false);
   watch_signals();
-  TextWriter writer(flags);
+  TextDecoder decoder(flags);
   Lines lines;
   std::int64_t number = 0;
   for (auto texts = lines.take(); !texts.empty(); texts = lines.take()) {
     const bool good = tidy(texts);
-    const auto written = writer.write(texts, best);
+    const auto decoded = decoder.decode(texts, best);
     for (std::size_t i = 0; i < texts.size(); ++i) {
       ++number;
       if (best == 1) {
-        std::cout << (written[i].empty() ? "" : written[i].front().text) << "\n";
+        std::cout << (decoded[i].empty() ? "" : decoded[i].front().text) << "\n";
         continue;
       }
-      for (const WrittenText& one : written[i])
+      for (const DecodedText& one : decoded[i])
         std::cout << number << "\t" << one.score << "\t" << one.text << "\n";
     }
     if (!std::cout.flush()) throw IoError("the standard output", "write", errno);
@@ -87,11 +87,11 @@ int translate(const WriterFlags& flags, int best) {
 }  // namespace
 
 void add_translate(CLI::App& app, Run& run) {
-  const auto flags = std::make_shared<WriterFlags>();
+  const auto flags = std::make_shared<DecodeFlags>();
   const auto best = std::make_shared<int>(1);
   CLI::App* command =
       app.add_subcommand("translate", "Translates lines: lockstep translate RUN < in > out.");
-  add_writer_flags(*command, *flags);
+  add_decode_flags(*command, *flags);
   command
       ->add_option("--best", *best,
                    "so many translations of each line, as: line number, score, text")

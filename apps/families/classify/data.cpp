@@ -1,10 +1,13 @@
-#include "classify_data.h"
+#include "families/classify/data.h"
 
 #include <lockstep/error.h>
 #include <lockstep/input.h>
 #include <lockstep/vision/cifar.h>
 #include <lockstep/vision/idx.h>
 #include <lockstep/vision/image_folder.h>
+
+#include "families/classify/recipe.h"
+#include "recipe/family.h"
 
 namespace lockstep::apps {
 namespace {
@@ -35,36 +38,29 @@ ClassifyData data_of(const Recipe& recipe, Images train, Images test, int channe
 }  // namespace
 
 ClassifyData classify_data(const Recipe& recipe) {
-  const DataRecipe& how = recipe.data;
+  const auto& how = own<ClassifyRecipe>(recipe);
+  const std::string& path = recipe.data.path;
   const auto seed = static_cast<std::uint64_t>(recipe.seed);
-  switch (how.kind) {
-    case DataKind::fashion_mnist: {
-      const std::string folder = how.path.empty() ? vision::kFashionMnistFolder : how.path;
-      vision::ImageSetOptions options{.normalisation = vision::fashion_mnist_normalisation()};
-      vision::ImageSet test = vision::fashion_mnist_set(vision::Subset::test, folder, options);
-      options.augment = how.augment;
-      options.seed = seed;
-      return data_of(recipe, vision::fashion_mnist_set(vision::Subset::train, folder, options),
-                     std::move(test), 1, 28);
-    }
-    case DataKind::cifar10: {
-      vision::ImageSetOptions options{.normalisation = vision::cifar10_normalisation()};
-      vision::ImageSet test = vision::cifar10(vision::Subset::test, how.path, options);
-      options.augment = how.augment;
-      options.seed = seed;
-      return data_of(recipe, vision::cifar10(vision::Subset::train, how.path, options),
-                     std::move(test), 3, 32);
-    }
-    case DataKind::folder: {
-      vision::ImageFolderOptions options{.size = how.size};
-      vision::ImageFolder test(how.test_path, options);
-      options.augment = how.augment;
-      options.seed = seed;
-      return data_of(recipe, vision::ImageFolder(how.path, options), std::move(test), 3, how.size);
-    }
-    default:
-      throw ConfigError("data.kind has no images");
+  if (recipe.data.kind == "folder") {
+    vision::ImageFolderOptions options{.size = how.size};
+    vision::ImageFolder test(how.test_path, options);
+    options.augment = how.augment;
+    options.seed = seed;
+    return data_of(recipe, vision::ImageFolder(path, options), std::move(test), 3, how.size);
   }
+  const bool grey = recipe.data.kind == "fashion_mnist";
+  const auto set_of = [&](vision::Subset subset, const vision::ImageSetOptions& options) {
+    return grey ? vision::fashion_mnist_set(
+                      subset, path.empty() ? vision::kFashionMnistFolder : path, options)
+                : vision::cifar10(subset, path, options);
+  };
+  vision::ImageSetOptions options{.normalisation = grey ? vision::fashion_mnist_normalisation()
+                                                        : vision::cifar10_normalisation()};
+  vision::ImageSet test = set_of(vision::Subset::test, options);
+  options.augment = how.augment;
+  options.seed = seed;
+  return data_of(recipe, set_of(vision::Subset::train, options), std::move(test), grey ? 1 : 3,
+                 grey ? 28 : 32);
 }
 
 }  // namespace lockstep::apps

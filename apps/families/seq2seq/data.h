@@ -6,10 +6,8 @@
 #include <lockstep/text/tokens.h>
 
 #include <memory>
-#include <string>
 
 #include "family.h"
-#include "recipe/recipe.h"
 
 namespace lockstep::apps {
 

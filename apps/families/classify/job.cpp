@@ -1,23 +1,17 @@
-// The family `classify`: images to classes.
+// What the family `classify` makes of a recipe.
 
 #include <lockstep/nn/convnet.h>
 #include <lockstep/nn/resnet.h>
 #include <lockstep/vision/classify.h>
 
-#include "classify_data.h"
+#include "families/classify/data.h"
+#include "families/classify/family.h"
+#include "families/classify/recipe.h"
 #include "family.h"
+#include "recipe/family.h"
 
 namespace lockstep::apps {
 namespace {
-
-/// No weight decay for biases and for the gains of norms: all that has one dimension.
-std::vector<ParameterRule> undecayed(const torch::nn::Module& model) {
-  std::vector<ParameterRule> rules;
-  for (const auto& parameter : model.named_parameters())
-    if (parameter.value().dim() <= 1)
-      rules.push_back({.pattern = parameter.key(), .weight_decay = 0});
-  return rules;
-}
 
 template <class Model, class ModelOptions>
 std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const ClassifyData& data,
@@ -43,20 +37,19 @@ std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const
   return job;
 }
 
-}  // namespace
-
-std::unique_ptr<Job> classify_job(const Recipe& recipe, MirroredOptions options) {
+std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options, const JobFiles&) {
+  const ModelRecipe& model = own<ClassifyRecipe>(recipe).model;
   const ClassifyData data = classify_data(recipe);
   const auto classes = static_cast<std::int64_t>(data.classes.size());
   const auto resnet = [&](nn::ResNetOptions shape) {
     shape.channels = data.channels;
     return job_of<nn::ResNet>(recipe, std::move(options), data, shape);
   };
-  switch (recipe.model.name) {
+  switch (model.name) {
     case ModelName::convnet:
       return job_of<nn::ConvNet>(recipe, std::move(options), data,
-                                 nn::ConvNetOptions{.width = recipe.model.width,
-                                                    .dropout = recipe.model.dropout,
+                                 nn::ConvNetOptions{.width = model.width,
+                                                    .dropout = model.dropout,
                                                     .image_size = data.size,
                                                     .channels = data.channels,
                                                     .classes = classes});
@@ -69,5 +62,9 @@ std::unique_ptr<Job> classify_job(const Recipe& recipe, MirroredOptions options)
   }
   throw ConfigError("a model without a name");
 }
+
+}  // namespace
+
+FamilyProgram ClassifyFamily::program() { return {.make_job = make_job}; }
 
 }  // namespace lockstep::apps

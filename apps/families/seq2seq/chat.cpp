@@ -13,12 +13,12 @@
 #include <optional>
 #include <sstream>
 
-#include "commands.h"
 #include "exit_codes.h"
+#include "families/seq2seq/commands.h"
+#include "families/seq2seq/decode_flags.h"
+#include "families/seq2seq/decoder.h"
 #include "run_folder.h"
 #include "terminal.h"
-#include "text_writer.h"
-#include "writer_flags.h"
 
 namespace lockstep::apps {
 namespace {
@@ -71,9 +71,9 @@ class Questions {
 
 class Chat {
  public:
-  explicit Chat(const WriterFlags& flags) : writer_(flags) {}
+  explicit Chat(const DecodeFlags& flags) : decoder_(flags) {}
 
-  const std::string& about() const { return writer_.about(); }
+  const std::string& about() const { return decoder_.about(); }
 
   /// False: the user wants to leave.
   bool hear(const std::string& line) {
@@ -99,10 +99,10 @@ class Chat {
     if (command == "/more" && !last_.empty()) {
       answer(number >= 1 && number <= 100 ? static_cast<int>(number) : 5);
     } else if (command == "/beam" && number >= 1 && number <= 1024) {
-      writer_.decode().beam = static_cast<int>(number);
-      writer_.temperature() = 0;
+      decoder_.beam() = static_cast<int>(number);
+      decoder_.temperature() = 0;
     } else if (command == "/temperature" && number >= 0) {
-      writer_.temperature() = number;
+      decoder_.temperature() = number;
     } else {
       std::cout << kHelp << std::flush;
     }
@@ -110,18 +110,18 @@ class Chat {
   }
 
   void answer(int best) {
-    const auto written = writer_.write({last_}, best).front();
-    for (const WrittenText& one : written)
+    const auto decoded = decoder_.decode({last_}, best).front();
+    for (const DecodedText& one : decoded)
       std::cout << (best > 1 ? format("%8.3f  ", one.score) : "") << one.text << "\n";
-    if (written.empty()) std::cout << "(nothing)\n";
+    if (decoded.empty()) std::cout << "(nothing)\n";
     std::cout << std::flush;
   }
 
-  TextWriter writer_;
+  TextDecoder decoder_;
   std::string last_;
 };
 
-int chat(const WriterFlags& flags) {
+int chat(const DecodeFlags& flags) {
   Chat chat(flags);
   Questions questions(flags.path);
   if (questions.terminal())
@@ -134,9 +134,9 @@ int chat(const WriterFlags& flags) {
 }  // namespace
 
 void add_chat(CLI::App& app, Run& run) {
-  const auto flags = std::make_shared<WriterFlags>();
+  const auto flags = std::make_shared<DecodeFlags>();
   CLI::App* command = app.add_subcommand("chat", "Answers questions at a prompt.");
-  add_writer_flags(*command, *flags);
+  add_decode_flags(*command, *flags);
   command->footer(std::string("At the prompt, which keeps its history in the run:\n") + kHelp);
   command->callback([=, &run] { run = [=] { return chat(*flags); }; });
 }

@@ -1,8 +1,8 @@
-#include "writer_flags.h"
+#include "families/seq2seq/decode_flags.h"
 
 namespace lockstep::apps {
 
-void add_writer_flags(CLI::App& command, WriterFlags& flags) {
+void add_decode_flags(CLI::App& command, DecodeFlags& flags) {
   command.add_option("run", flags.path, "a run, its folder of checkpoints, or one checkpoint")
       ->required();
   command

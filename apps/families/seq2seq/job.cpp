@@ -1,0 +1,58 @@
+// What the family `seq2seq` makes of a recipe.
+
+#include <lockstep/input.h>
+#include <lockstep/nn/seq2seq.h>
+#include <lockstep/text/evaluation.h>
+
+#include "families/seq2seq/commands.h"
+#include "families/seq2seq/data.h"
+#include "families/seq2seq/family.h"
+#include "families/seq2seq/model.h"
+#include "family.h"
+
+namespace lockstep::apps {
+namespace {
+
+std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options,
+                              const JobFiles& files) {
+  const auto& its = own<Seq2SeqRecipe>(recipe);
+  const TextData data = text_data(recipe, files);
+  const nn::Seq2SeqLossOptions loss{.label_smoothing = its.network.label_smoothing,
+                                    .samples = its.network.samples};
+  const input::Prefetch ahead{.depth = recipe.data.prefetch, .workers = recipe.data.workers};
+  input::Prefetch once = ahead;
+  once.epochs = 1;
+  const nn::Seq2SeqOptions shape = model_options(its.network, data.tokens->size());
+  if (!recipe.optimizer.decay_biases_and_norms)
+    options.method.rules = undecayed(nn::Seq2Seq(shape));
+  auto job = std::make_unique<StrategyJob<Mirrored<nn::Seq2Seq>, text::SequenceBatch>>(
+      std::make_unique<Mirrored<nn::Seq2Seq>>(std::move(options), shape),
+      input::prefetch(data.train, ahead),
+      [=](nn::Seq2Seq& model, const text::SequenceBatch& shard) {
+        return nn::sequence_loss(model, shard, loss);
+      },
+      data.train.size());
+  job->add_file(kTokensFile, data.tokens->bytes());
+  const text::EvaluationOptions how{.search = search_options(its.decode),
+                                    .decoded = its.decode.tested,
+                                    .batch_rows = recipe.data.test_batch,
+                                    .cut = its.text.cut};
+  const bool with_bleu = recipe.evaluate.metric == "bleu";
+  job->add_set(
+      data.held_out ? "test" : "train", data.test.size(),
+      [=, test = data.test] { return input::prefetch(test, once); },
+      text::Evaluator(data.tokens, data.test_pairs, data.test.buckets(), how),
+      [=](const text::Evaluated& result) { return text::summarise(result, with_bleu); });
+  return job;
+}
+
+}  // namespace
+
+FamilyProgram Seq2SeqFamily::program() {
+  return {.make_job = make_job, .add_commands = [](CLI::App& app, Run& run) {
+            add_chat(app, run);
+            add_translate(app, run);
+          }};
+}
+
+}  // namespace lockstep::apps
