@@ -1,12 +1,13 @@
 """`lockstep verify`, `scaling`, `devices`, and the help of all commands."""
 
+import os
 import re
 import xml.etree.ElementTree
 
 import support
 from support import ProgramTest
 
-COMMANDS = {"train", "evaluate", "verify", "scaling", "inspect", "export", "devices"}
+COMMANDS = {"train", "evaluate", "verify", "scaling", "chat", "translate", "inspect", "export", "recipes", "devices"}
 
 
 class Verify(ProgramTest):
@@ -93,6 +94,24 @@ class Devices(ProgramTest):
         result = self.call("devices", "--devices", "tpu")
         self.assertExit(2, result)
         self.assertSays("'tpu' is not a kind of device", result.err)
+
+
+class Recipes(ProgramTest):
+    def test_are_listed_by_family(self):
+        result = self.call("recipes")
+        self.assertExit(0, result)
+        self.assertRegex(result.out, r"(?ms)^classify puts .*^  fashion .*^seq2seq .*^  translate +English")
+
+    def test_as_markdown_are_the_page_of_the_documentation(self):
+        result = self.call("recipes", "--markdown")
+        self.assertExit(0, result)
+        with open(f"{os.path.dirname(os.path.abspath(__file__))}/../../../docs/recipes.md", encoding="utf-8") as page:
+            self.assertTrue(page.read().endswith(result.out), "write it anew: lockstep recipes --markdown")
+
+    def test_of_train_help_shows_the_sections_by_family(self):
+        text = self.call("train", "--help").out
+        positions = [text.index(part) for part in ("[optimizer]", "family classify", "[model]", "family seq2seq", "[decode]")]
+        self.assertEqual(sorted(positions), positions)
 
 
 class Help(ProgramTest):

@@ -52,6 +52,30 @@ class Recipe(ProgramTest):
                           r"my\.toml:4:1: evaluate\.averaged .*optimizer\.average")
         self.file_refused("[data]\nbatch = 5\n", r"my\.toml: train\.steps .*would never end")
 
+    def test_fields_of_another_family_are_refused_with_it(self):
+        self.file_refused("[train]\nsteps = 5\n[seq2seq]\nlayers = 3\n",
+                          r"my\.toml:4:1: seq2seq\.layers is read by the family seq2seq.*family is classify")
+        for command in ("train", "verify", "scaling"):
+            self.refused([command, "fashion", "--set", "seq2seq.layers=3"], "read by the family seq2seq")
+            self.refused([command, "chat", "--set", "model.width=3"], "read by the family classify")
+        self.refused(["train", "fashion", "--set", "data.size=64"], r"data\.size is read only when data\.kind is folder")
+        self.refused(["train", "fashion", "--set", "evaluate.better=higher"], r"evaluate\.better: remove it")
+
+    def test_a_recipe_of_an_older_program_is_trained_and_what_it_does_not_need_is_told(self):
+        printed = self.call("train", "fashion", "--print-recipe").out
+        printed = printed.replace("[evaluate]\n", '[evaluate]\nbetter = "higher"\n')
+        with open(f"{self.folder}/old.toml", "w", encoding="utf-8") as file:
+            file.write(printed + "\n[text]\nunique = true\n[seq2seq]\nlayers = 2\n")
+        result = self.call("train", "old.toml", "--set", f"data.path={self.data}", "--set", "train.epochs=0", "--set",
+                           "train.steps=1", "--set", "schedule.name=constant", "--run-dir", self.run_path())
+        self.assertExit(0, result)
+        self.assertSays("note: old.toml: the family classify does not read \\[text\\], \\[seq2seq\\]", result.err)
+        self.assertSays("note: old.toml:.*evaluate.better: remove it", result.err)
+        with open(f"{self.run_path()}/recipe.toml", encoding="utf-8") as file:
+            kept = file.read()
+        self.assertNotIn("better", kept)
+        self.assertNotIn("[seq2seq]", kept)
+
     def test_a_bad_set(self):
         for assignment, pattern in (
             ("optimizer.rl=1", r"--set optimizer\.rl=1: unknown key.*did you mean 'optimizer\.lr'"),

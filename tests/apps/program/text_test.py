@@ -61,6 +61,15 @@ class Texts(support.ProgramTest):
         weights = [content(f"{last_checkpoint(run)}/weights.safetensors") for run in runs]
         self.assertNotEqual(*weights)
 
+    def test_weight_decay_can_leave_out_biases(self):
+        runs = [self.run_path(name) for name in ("all", "some", "again")]
+        for run, decayed in zip(runs, ("true", "false", "false")):
+            self.assertExit(0, self.train_texts(run, 3, sets=[
+                "optimizer.weight_decay=0.1", f"optimizer.decay_biases_and_norms={decayed}"]))
+        weights = [content(f"{last_checkpoint(run)}/weights.safetensors") for run in runs]
+        self.assertNotEqual(weights[0], weights[1])
+        self.assertEqual(weights[1], weights[2])
+
     def test_every_kind_of_cell_and_attention_trains_and_writes(self):
         for sets in (["seq2seq.cell=gru", "seq2seq.attention=bahdanau"],
                      ["seq2seq.attention=dot", "seq2seq.input_feeding=true", "seq2seq.tied=true"],
@@ -97,7 +106,7 @@ class Texts(support.ProgramTest):
         for name in ("loss", "perplexity", "perplexity/10-15", "bleu", "bleu_of_copying", "exact"):
             self.assertIn(name, event["metrics"])
         self.assertEqual("test", event["set"])
-        self.assertIn("written:", event["texts"]["samples"])
+        self.assertIn("decoded:", event["texts"]["samples"])
         self.assertEqual(["test-attention.png"], os.listdir(f"{self.folder}/pictures"))
 
     def test_with_nothing_held_out_the_set_is_called_train(self):
