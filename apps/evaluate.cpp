@@ -12,7 +12,7 @@
 #include "console.h"
 #include "device_flags.h"
 #include "exit_codes.h"
-#include "family.h"
+#include "family_program.h"
 #include "run_folder.h"
 #include "signals.h"
 #include "terminal.h"

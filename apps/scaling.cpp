@@ -13,7 +13,8 @@
 #include "console.h"
 #include "device_flags.h"
 #include "exit_codes.h"
-#include "family.h"
+#include "family_program.h"
+#include "recipe/family.h"
 #include "run_folder.h"
 #include "scaling_plot.h"
 #include "signals.h"
@@ -154,8 +155,7 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
       const std::vector<Device> devices(used.devices.begin(), used.devices.begin() + count);
       curves.strong.push_back(measure(recipe, devices, flags.seconds, alone, files, line));
       Recipe grown = recipe;
-      grown.data.batch *= count;
-      grown.text.batch_tokens *= count;
+      grow_batch(grown, count);
       grown.shards *= count;
       curves.weak.push_back(count == 1
                                 ? curves.strong.back()

@@ -13,7 +13,7 @@
 #include "console.h"
 #include "device_flags.h"
 #include "exit_codes.h"
-#include "family.h"
+#include "family_program.h"
 #include "placement_report.h"
 #include "run_folder.h"
 #include "signals.h"
@@ -133,8 +133,8 @@ int train(TrainFlags flags, const Environment& environment) {
     std::cout << print_recipe(recipe);
     return kDone;
   }
-  for (const auto* notes : {&reading.notes, &used.notes})
-    for (const std::string& note : *notes) std::cerr << "note: " << note << "\n";
+  for (const auto& notes : {reading.notes, used.notes})
+    for (const std::string& note : notes) std::cerr << "note: " << note << "\n";
   if (found) tell_changes(found->checkpoint.manifest, recipe);
 
   MirroredOptions strategy = strategy_options(recipe, used.devices);

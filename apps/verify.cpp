@@ -10,7 +10,7 @@
 #include "commands.h"
 #include "device_flags.h"
 #include "exit_codes.h"
-#include "family.h"
+#include "family_program.h"
 #include "terminal.h"
 
 namespace lockstep::apps {

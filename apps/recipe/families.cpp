@@ -29,6 +29,11 @@ const Metric& metric_of(const Recipe& recipe) {
   return *found;
 }
 
+void grow_batch(Recipe& recipe, int times) {
+  recipe.data.batch *= times;
+  family_named(recipe.family).grow_batch(recipe.own, times);
+}
+
 Recipe::Recipe() : Recipe(families().front().name) {}
 
 Recipe::Recipe(const std::string& family_name) : family(family_name) {

@@ -40,6 +40,8 @@ struct Family {
   std::function<std::vector<Section>(std::any& own)> sections;
   /// The first rule of its own that a recipe does not keep.
   std::function<std::optional<Problem>(const Recipe& recipe, const Names& name)> problem;
+  /// Makes a batch so many times as large where its own fields say how large it is.
+  std::function<void(std::any& own, int times)> grow_batch = [](std::any&, int) {};
 };
 
 const std::vector<Family>& families();
@@ -49,6 +51,9 @@ const Family& family_named(const std::string& name);
 
 /// The metric that evaluate.metric names.
 const Metric& metric_of(const Recipe& recipe);
+
+/// Makes the global batch so many times as large.
+void grow_batch(Recipe& recipe, int times);
 
 /// The sections of the recipe's own family: `own<ClassifyRecipe>(recipe).model`.
 template <class Own>

@@ -190,6 +190,13 @@ TEST(Families, ARecipePrintsTheFieldsOfItsOwnOnly) {
   EXPECT_FALSE(values_of(read("")).contains("seq2seq.layers"));
 }
 
+TEST(Families, ABatchGrowsWhereverItsSizeIsSaid) {
+  Recipe recipe = read(kTexts, {"data.batch=3", "text.batch_tokens=50"});
+  grow_batch(recipe, 4);
+  EXPECT_EQ(recipe.data.batch, 12);
+  EXPECT_EQ(own<Seq2SeqRecipe>(recipe).text.batch_tokens, 200);
+}
+
 TEST(Families, HelpShowsTheFieldsOfEachApart) {
   const std::string text = describe_fields();
   const std::size_t classify = text.find("family classify, which puts images into classes:"),

@@ -7,7 +7,7 @@
 #include "families/classify/data.h"
 #include "families/classify/family.h"
 #include "families/classify/recipe.h"
-#include "family.h"
+#include "family_program.h"
 #include "recipe/family.h"
 
 namespace lockstep::apps {

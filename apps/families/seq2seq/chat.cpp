@@ -14,9 +14,9 @@
 #include <sstream>
 
 #include "exit_codes.h"
-#include "families/seq2seq/commands.h"
 #include "families/seq2seq/decode_flags.h"
 #include "families/seq2seq/decoder.h"
+#include "families/seq2seq/family_commands.h"
 #include "run_folder.h"
 #include "terminal.h"
 

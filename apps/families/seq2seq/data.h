@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "family.h"
+#include "family_program.h"
 
 namespace lockstep::apps {
 

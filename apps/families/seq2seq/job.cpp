@@ -4,11 +4,11 @@
 #include <lockstep/nn/seq2seq.h>
 #include <lockstep/text/evaluation.h>
 
-#include "families/seq2seq/commands.h"
 #include "families/seq2seq/data.h"
 #include "families/seq2seq/family.h"
+#include "families/seq2seq/family_commands.h"
 #include "families/seq2seq/model.h"
-#include "family.h"
+#include "family_program.h"
 
 namespace lockstep::apps {
 namespace {

@@ -166,7 +166,10 @@ Family Seq2SeqFamily::recipe() {
                       {.name = "bleu", .about = "BLEU of the texts"}},
           .own = Seq2SeqRecipe{},
           .sections = own_sections,
-          .problem = problem};
+          .problem = problem,
+          .grow_batch = [](std::any& sections, int times) {
+            std::any_cast<Seq2SeqRecipe&>(sections).text.batch_tokens *= times;
+          }};
 }
 
 }  // namespace lockstep::apps

@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "exit_codes.h"
-#include "families/seq2seq/commands.h"
 #include "families/seq2seq/decode_flags.h"
 #include "families/seq2seq/decoder.h"
+#include "families/seq2seq/family_commands.h"
 #include "signals.h"
 
 namespace lockstep::apps {

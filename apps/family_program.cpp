@@ -1,4 +1,4 @@
-#include "family.h"
+#include "family_program.h"
 
 #include <lockstep/error.h>
 
