@@ -40,7 +40,7 @@ class Progress(unittest.TestCase):
     def test_a_download_shows_its_megabytes(self):
         name = os.path.join(FOLDER, "fetched")
         os.makedirs(name, exist_ok=True)
-        fetch = f"head -c 4000000 /dev/zero >{name}/wheel; sleep 0.5"
+        fetch = f"head -c 4000000 /dev/zero >{name}/wheel; sleep 0.3"
         shown = run("--fetch", f"{name}:8", "fetch", LOG, "sh", "-c", fetch).stdout
         self.assertIn("fetch: 4 of 8 MB", shown)
         shown = run("--fetch", f"{name}:4", "fetch", LOG, "sh", "-c", "sleep 0.1").stdout
