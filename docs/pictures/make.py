@@ -458,7 +458,67 @@ def threads(_):
     svg.save(os.path.join(DOCS, "threads.svg"))
 
 
-PICTURES = {"arena": arena, "text": text, "overlap": overlap, "run_folder": run_folder, "threads": threads}
+# The layers in docs/architecture.svg; the rest of it is drawn by hand
+
+ABOUT = {"train": "trainer, schedules, checkpoints", "strategy": "replicas, engine, the step",
+         "collective": "sums of towers", "optim": "slice updates", "events": "for TensorBoard",
+         "input": "items in order", "sim": "simulated devices", "gpu": "CUDA, NCCL",
+         "backends": "kinds of devices", "device": "streams", "arena": "flat tensors",
+         "io": "whole files", "drawing": "pictures", "base": "errors, hashes, files",
+         "text": "pairs, tokens", "vision": "images", "nn": "models", "kernels": "products"}
+COLOURS = {"train": "batch", "strategy": "tower", "collective": "reduce", "optim": "update",
+           "input": "shard", "sim": "clip", "gpu": "clip", "arena": "arena", "text": "shard",
+           "vision": "shard", "nn": "tower", "kernels": "reduce"}
+
+
+def architecture(_):
+    """Draws the layers as scripts/check_layers.py has them."""
+    with open(os.path.join(ROOT, "scripts/check_layers.py")) as file:
+        rules = {}
+        source = file.read()
+        exec(source[source.index("LAYERS = ["):source.index("INCLUDE =")], rules)
+    # Sets have no order: the table above does.
+    ordered = lambda names: sorted(names, key=lambda name: list(ABOUT).index(name))
+    rows = []
+    for names in map(ordered, rules["LAYERS"]):
+        rows += [names[i:i + 2] for i in range(0, len(names), 2)]
+    parts = ['<text x="860" y="36" class="head">Layers of the source</text>']
+
+    def box(x, y, width, height, name, detail="", beside=False):
+        parts.append(f'<rect class="box {COLOURS.get(name, "layer")}" x="{x}" y="{y:.1f}" width="{width}" '
+                     f'height="{height:.1f}" rx="5"/>')
+        middle = x + width / 2
+        if beside:
+            parts.append(f'<text x="{middle}" y="{y + height / 2 + 4.5:.1f}" class="name mid">{name}'
+                         f'<tspan class="small" font-weight="400" dx="7">{detail}</tspan></text>')
+            return
+        parts.append(f'<text x="{middle}" y="{y + height / 2 - 2:.1f}" class="name mid">{name}</text>')
+        parts.append(f'<text x="{middle}" y="{y + height / 2 + 11:.1f}" class="small mid">{detail}</text>')
+
+    box(860, 50, 290, 24, "apps", "the program, recipes · examples · bench", beside=True)
+    box(860, 80, 290, 24, "public headers", "include/lockstep/", beside=True)
+    top, bottom, gap = 110, 406, 4
+    height = (bottom - top + gap) / len(rows) - gap
+    for i, names in enumerate(rows):
+        width = (200 - gap * (len(names) - 1)) / len(names)
+        for n, name in enumerate(names):
+            box(860 + n * (width + gap), top + i * (height + gap), width, height, name, ABOUT[name])
+    beside = ordered(rules["PUBLIC_ONLY"])
+    tall = (bottom - top + gap) / len(beside) - gap
+    for i, name in enumerate(beside):
+        box(1066, top + i * (tall + gap), 84, tall, name, ABOUT[name])
+    box(860, 412, 290, 24, "LibTorch, C++20", "", beside=True)
+    parts.append('<text x="860" y="455" class="small">A layer uses only those below; ./check enforces it.'
+                 "</text>")
+    path = os.path.join(DOCS, "architecture.svg")
+    with open(path) as file:
+        drawn = file.read()
+    begin, end = drawn.index("<!-- layers -->"), drawn.index("<!-- tree -->")
+    with open(path, "w") as file:
+        file.write(drawn[:begin] + "<!-- layers -->\n" + "\n".join(parts) + "\n" + drawn[end:])
+
+
+PICTURES = {"architecture": architecture, "arena": arena, "text": text, "overlap": overlap, "run_folder": run_folder, "threads": threads}
 
 
 def main():
