@@ -462,10 +462,10 @@ def threads(_):
 
 ABOUT = {"train": "trainer, schedules, checkpoints", "strategy": "replicas, engine, the step",
          "collective": "sums of towers", "optim": "slice updates", "events": "for TensorBoard",
-         "input": "items in order", "sim": "simulated devices", "gpu": "CUDA, NCCL",
-         "backends": "kinds of devices", "device": "streams", "arena": "flat tensors",
-         "io": "whole files", "drawing": "pictures", "base": "errors, hashes, files",
-         "text": "pairs, tokens", "vision": "images", "nn": "models", "kernels": "products"}
+         "input": "items in order", "sim": "simulated", "gpu": "CUDA",
+         "backends": "each kind of device", "device": "streams", "arena": "flat tensors",
+         "kernels": "products", "io": "whole files", "drawing": "pictures",
+         "base": "errors, hashes, files", "nn": "models", "text": "pairs, tokens", "vision": "images"}
 COLOURS = {"train": "batch", "strategy": "tower", "collective": "reduce", "optim": "update",
            "input": "shard", "sim": "clip", "gpu": "clip", "arena": "arena", "text": "shard",
            "vision": "shard", "nn": "tower", "kernels": "reduce"}
@@ -476,33 +476,40 @@ def architecture(_):
     with open(os.path.join(ROOT, "scripts/check_layers.py")) as file:
         rules = {}
         source = file.read()
-        exec(source[source.index("LAYERS = ["):source.index("INCLUDE =")], rules)
+        begin = source.index("LAYERS = [")
+        exec(source[begin:source.index("\n\n\n", begin)].split("\nINCLUDE")[0], rules)
     # Sets have no order: the table above does.
     ordered = lambda names: sorted(names, key=lambda name: list(ABOUT).index(name))
     rows = []
-    for names in map(ordered, rules["LAYERS"]):
-        rows += [names[i:i + 2] for i in range(0, len(names), 2)]
+    for names in rules["LAYERS"]:
+        names = ordered(set(names) - set(rules["PUBLIC_ONLY"]))
+        rows += [names[i:i + 3] for i in range(0, len(names), 3)]
     parts = ['<text x="860" y="36" class="head">Layers of the source</text>']
 
     def box(x, y, width, height, name, detail="", beside=False):
-        parts.append(f'<rect class="box {COLOURS.get(name, "layer")}" x="{x}" y="{y:.1f}" width="{width}" '
+        parts.append(f'<rect class="box {COLOURS.get(name, "layer")}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
                      f'height="{height:.1f}" rx="5"/>')
         middle = x + width / 2
         if beside:
             parts.append(f'<text x="{middle}" y="{y + height / 2 + 4.5:.1f}" class="name mid">{name}'
                          f'<tspan class="small" font-weight="400" dx="7">{detail}</tspan></text>')
             return
-        parts.append(f'<text x="{middle}" y="{y + height / 2 - 2:.1f}" class="name mid">{name}</text>')
-        parts.append(f'<text x="{middle}" y="{y + height / 2 + 11:.1f}" class="small mid">{detail}</text>')
+        below = 2 if detail and width >= 84 else -4.5
+        parts.append(f'<text x="{middle:.1f}" y="{y + height / 2 - below:.1f}" class="name mid">{name}</text>')
+        if below > 0:
+            parts.append(f'<text x="{middle:.1f}" y="{y + height / 2 + 11:.1f}" class="small mid">{detail}</text>')
 
     box(860, 50, 290, 24, "apps", "the program, recipes · examples · bench", beside=True)
     box(860, 80, 290, 24, "public headers", "include/lockstep/", beside=True)
     top, bottom, gap = 110, 406, 4
     height = (bottom - top + gap) / len(rows) - gap
     for i, names in enumerate(rows):
-        width = (200 - gap * (len(names) - 1)) / len(names)
-        for n, name in enumerate(names):
-            box(860 + n * (width + gap), top + i * (height + gap), width, height, name, ABOUT[name])
+        letters = [max(len(name), 5) + 2 for name in names]
+        x = 860
+        for name, share in zip(names, letters):
+            width = (200 - gap * (len(names) - 1)) * (share / sum(letters) if len(names) > 2 else 1 / len(names))
+            box(x, top + i * (height + gap), width, height, name, ABOUT[name])
+            x += width + gap
     beside = ordered(rules["PUBLIC_ONLY"])
     tall = (bottom - top + gap) / len(beside) - gap
     for i, name in enumerate(beside):
