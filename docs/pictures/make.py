@@ -494,7 +494,7 @@ def architecture(_):
             parts.append(f'<text x="{middle}" y="{y + height / 2 + 4.5:.1f}" class="name mid">{name}'
                          f'<tspan class="small" font-weight="400" dx="7">{detail}</tspan></text>')
             return
-        below = 2 if detail and width >= 84 else -4.5
+        below = 2 if detail else -4.5
         parts.append(f'<text x="{middle:.1f}" y="{y + height / 2 - below:.1f}" class="name mid">{name}</text>')
         if below > 0:
             parts.append(f'<text x="{middle:.1f}" y="{y + height / 2 + 11:.1f}" class="small mid">{detail}</text>')
@@ -508,7 +508,7 @@ def architecture(_):
         x = 860
         for name, share in zip(names, letters):
             width = (200 - gap * (len(names) - 1)) * (share / sum(letters) if len(names) > 2 else 1 / len(names))
-            box(x, top + i * (height + gap), width, height, name, ABOUT[name])
+            box(x, top + i * (height + gap), width, height, name, ABOUT[name] if len(names) < 3 else "")
             x += width + gap
     beside = ordered(rules["PUBLIC_ONLY"])
     tall = (bottom - top + gap) / len(beside) - gap
