@@ -1,8 +1,8 @@
 #pragma once
 
-// Checkpoints: a folder each, with the tensors as safetensors under the model's own names, and a
-// manifest with everything else. Saved on any number of devices, loaded on any other. The format is
-// in docs/checkpoints.md.
+// Checkpoints. Each is a folder with the tensors as safetensors under the model's own names, and a
+// manifest with everything else. A checkpoint saved on any number of devices loads on any other.
+// The format is in docs/checkpoints.md.
 
 #include <lockstep/goal.h>
 #include <lockstep/manifest.h>
@@ -20,12 +20,12 @@ struct Checkpoint {
   Manifest manifest = {};  ///< its step and loss scale are those of the state
   State state = {};
   std::map<std::string, std::string> files =
-      {};  ///< what else belongs to it, by name: a vocabulary
+      {};  ///< other files that belong to it, by name: a vocabulary
 };
 
-/// Writes a checkpoint aside and renames it to `path`, in place of one that is there: what is there
-/// is whole at every moment. Weights and buffers
-/// are spread over `weight_files` files. Returns the bytes written. Throws IoError.
+/// Writes a checkpoint beside `path`, then renames it to `path`, replacing one that is there: so
+/// `path` is whole at every moment. Weights and buffers are spread over `weight_files` files.
+/// Returns the bytes written. Throws IoError.
 std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint,
                               int weight_files = 1);
 
@@ -37,8 +37,8 @@ struct ListedCheckpoint {
   Manifest manifest;
 };
 
-/// The checkpoints in a folder, ascending by step; `problems` gets a line for each folder that
-/// looks like one and has no readable manifest.
+/// The checkpoints in a folder, ascending by step. `problems` gets a line for each folder that
+/// looks like a checkpoint but has no readable manifest.
 std::vector<ListedCheckpoint> list_checkpoints(const std::string& folder,
                                                std::vector<std::string>* problems = nullptr);
 
@@ -54,12 +54,13 @@ struct FoundCheckpoint {
 std::optional<FoundCheckpoint> load_newest(const std::string& folder,
                                            std::vector<std::string>& problems);
 
-/// The best by a goal that verifies; `problems` names those that are better and did not.
+/// The best checkpoint by a goal among those that verify; `problems` names better ones that do not.
 std::optional<FoundCheckpoint> load_best(const std::string& folder, const Goal& goal,
                                          std::vector<std::string>& problems);
 
-/// Keeps a folder of checkpoints, which is made if need be, for this process until the handle is
-/// gone. Throws ConfigError, naming the process, when another has it. See TrainerOptions::lock.
+/// Reserves a folder of checkpoints for this process until the handle is gone; makes the folder if
+/// it does not exist. Throws ConfigError that names the process when another one has it. See
+/// TrainerOptions::lock.
 std::shared_ptr<void> lock_checkpoints(const std::string& folder);
 
 /// Tensors of one safetensors file, in the order of their names.

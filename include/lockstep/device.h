@@ -16,7 +16,7 @@ enum class DeviceKind {
   sim,  ///< a simulated accelerator, see lockstep/sim.h
 };
 
-/// One place that computes. CPU devices are the cores of one machine, each with its own threads.
+/// Something that computes. CPU devices are the cores of one machine, each with its own threads.
 struct Device {
   DeviceKind kind = DeviceKind::cpu;
   int index = 0;
@@ -28,7 +28,7 @@ struct Device {
 
 /// What this machine offers to this process.
 struct Inventory {
-  int cores = 1;  ///< that this process may use: CPU affinity and cgroup quota count
+  int cores = 1;  ///< that this process may use, after CPU affinity and cgroup quota
   int gpus = 0;   ///< numbered after CUDA_VISIBLE_DEVICES; why there is none: lockstep/gpu.h
   int sims = 4;   ///< simulated devices, used on request only
 };
@@ -43,17 +43,17 @@ std::vector<Device> cpu_devices(int count, int threads = 1);
 
 /// Reads what people write: "auto"; "cpu", "gpu" and "sim" (all of them); "cpu:0-3", "gpu:0,2",
 /// "cuda:1", "/gpu:0", "/device:GPU:0", and lists such as "cpu:0,cpu:1". `threads` goes to CPU
-/// devices. Throws ConfigError for text it cannot read, a device named twice, or one that is not
-/// there; the message lists what is there.
+/// devices. Throws ConfigError for text it cannot read, a device named twice, or one that does not
+/// exist; the message lists those that do.
 std::vector<Device> parse_devices(std::string_view text, int threads = 1);
 std::vector<Device> parse_devices(std::string_view text, int threads, const Inventory& machine);
 
 struct Resolved {
   std::vector<Device> devices;
-  std::vector<std::string> notes;  ///< what is not as it was asked for, a sentence each
+  std::vector<std::string> notes;  ///< a sentence for each thing that is not as asked for
 };
 
-/// As parse_devices; but with soft placement devices that are not there are left out or, if none is
+/// As parse_devices, but with soft placement devices that do not exist are left out or, if none is
 /// left, replaced by CPU devices; `notes` says so. "gpu" without any GPU is a CPU device per core.
 Resolved resolve_devices(std::string_view text, Placement placement = Placement::soft,
                          int threads = 1);
@@ -63,8 +63,7 @@ Resolved resolve_devices(std::string_view text, Placement placement, int threads
 /// One line when `devices` ask for more threads than there are cores, else empty.
 std::string oversubscription(const std::vector<Device>& devices, const Inventory& machine);
 
-/// Parts of the global batch, unless another number is asked for. The result depends on it, so it
-/// is the same on any devices.
+/// Default number of shards. The result depends on it, so it is the same on all machines.
 inline constexpr int kDefaultShards = 4;
 
 /// One line when the devices cannot share the shards evenly, else empty.

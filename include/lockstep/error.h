@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// Something the user can put right: a flag, an option, a device that is not there.
+/// Something the user can fix: a flag, an option, a device that does not exist.
 struct ConfigError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -28,9 +28,9 @@ struct CorruptFile : std::runtime_error {
   std::uint64_t offset;  ///< in bytes, of the uncompressed content
 };
 
-/// A tower failed. The step was ended on all towers, nothing of it was applied, and the next step
-/// may be tried; but for the stage "update": then the weights are lost, and every later call says
-/// so until a state is loaded. `cause` is what the tower threw.
+/// A tower failed. The step has ended on all towers, nothing of it was applied, and the next step
+/// may be tried. The exception is the stage "update": then the weights are lost, and every later
+/// call says so until a state is loaded. `cause` is what the tower threw.
 struct TowerError : std::runtime_error {
   TowerError(std::string device, std::int64_t step, int shard, std::string stage,
              std::exception_ptr cause);

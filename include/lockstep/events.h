@@ -20,7 +20,8 @@ namespace lockstep::events {
 struct EventWriterOptions {
   std::chrono::duration<double> flush_every{5};            ///< a crash loses at most this much
   std::size_t most_queued_bytes = std::size_t{64} << 20U;  ///< beyond it events are dropped
-  /// Of a resumed run, its first step: TensorBoard forgets what older files say of it and later.
+  /// For a resumed run, its first step: TensorBoard forgets what older files say of that step and
+  /// later ones.
   std::optional<std::int64_t> resumed_at = std::nullopt;
 };
 
@@ -42,7 +43,7 @@ enum class SessionEnd { success, failure };
 /// Any thread may call any method.
 class EventWriter {
  public:
-  /// Makes the folder if need be and the file in it. Throws IoError if that cannot be done.
+  /// Makes the file, and the folder if it does not exist. Throws IoError if that fails.
   explicit EventWriter(const std::string& folder, EventWriterOptions options = {});
 
   /// Writes what is queued; gives up on it when the disk refuses.
@@ -63,16 +64,16 @@ class EventWriter {
   /// Text, shown as Markdown.
   void text(const std::string& tag, std::int64_t step, const std::string& markdown);
 
-  /// What was chosen for this run, and the tags of the scalars that judge it. Once a run.
+  /// What was chosen for this run, and the tags of the scalars that judge it. Once per run.
   void hyper_parameters(const HyperParameters& chosen, const std::vector<std::string>& metrics);
 
   /// Ends what hyper_parameters() began.
   void session_end(SessionEnd how = SessionEnd::success);
 
-  /// The model as a graph. Once a run.
+  /// The model as a graph. Once per run.
   void graph(const std::vector<GraphNode>& nodes);
 
-  /// Returns when all that was added before is on disk, or the disk has refused it: see error().
+  /// Returns when everything added before is on disk, or the disk has refused it: see error().
   void flush();
 
   /// How many events were lost because the queue was full or memory was short.

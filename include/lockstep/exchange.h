@@ -15,9 +15,9 @@ enum class TransportKind {
 
 struct Exchanging {
   TransportKind transport = TransportKind::best;
-  std::int64_t bucket_bytes = 25 << 20;  ///< gradients reduced at one go, while backward still runs
-  int group = 0;  ///< devices a group: reduced inside the groups first, then across; 0: no groups
-  int packs = 1;  ///< parts of a bucket that follow each other through the two stages
+  std::int64_t bucket_bytes = 25 << 20;  ///< of gradients exchanged in one go, during backward
+  int group = 0;  ///< devices per group: sums inside groups first, then across; 0: no groups
+  int packs = 1;  ///< parts of a bucket: one crosses groups while the next is summed inside
 };
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
 #pragma once
 
-// Goal: by which metric checkpoints, and trainings, are compared.
+// Goal: the metric that decides which checkpoint is best, and when to stop early.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@ struct Goal {
   std::int64_t patience = 0;  ///< early stopping: evaluations without a new best; 0: off
 };
 
-/// What an evaluation is worth: larger is better, NaN: it does not have the goal's metric.
+/// The value of an evaluation: larger is better. NaN if it does not have the goal's metric.
 /// `metrics` are named "test/accuracy".
 double score(const Goal& goal, const std::map<std::string, double>& metrics);
 

@@ -22,15 +22,15 @@ struct Info {
 /// Every GPU that this process sees, by number.
 std::vector<Info> list();
 
-/// Why list() is empty: no driver, one that is too old, none visible, ...; empty if it is not.
-/// `visible` is the value of CUDA_VISIBLE_DEVICES, if that is set.
+/// Why list() is empty (no driver, a driver that is too old, no visible GPU, ...); empty text if it
+/// is not. `visible` is the value of CUDA_VISIBLE_DEVICES, if that is set.
 std::string why_none(std::optional<std::string_view> visible);
 
 /// What `visible` calls GPU `number`: a physical number or a UUID; empty if it names fewer. Without
 /// `visible` the number itself.
 std::string physical_name(int number, std::optional<std::string_view> visible);
 
-/// The most of the GPU's memory that tensors may take in this process; more is an out-of-memory
+/// Limits the memory that tensors of this process may take on the GPU; more is an out-of-memory
 /// error. Throws ConfigError unless 0 < fraction <= 1, or 0 < bytes <= what the GPU has.
 void limit_memory_fraction(int number, double fraction);
 void limit_memory_bytes(int number, std::int64_t bytes);

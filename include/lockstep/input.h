@@ -7,9 +7,9 @@
 //   const auto stream = input::prefetch(batches, {.workers = 2});
 //   while (auto batch = stream->next()) ...
 //
-// A Source (input/source.h) is random access: items by number. A Stream (stream.h) is one item
-// after the other, for what has no numbers. Both can be mapped, shuffled, batched and fetched
-// ahead, and whatever they are made of, their position is a few integers.
+// A Source (input/source.h) has random access: items by number. A Stream (stream.h) gives one item
+// after the other, for data without numbers. Both can be mapped, shuffled, batched and prefetched,
+// and their position is always a few integers.
 
 #include <lockstep/input/batch.h>     // IWYU pragma: export
 #include <lockstep/input/prefetch.h>  // IWYU pragma: export

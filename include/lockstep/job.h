@@ -38,8 +38,8 @@ class Job {
  public:
   virtual ~Job() = default;
 
-  /// One step on the next batch; nothing when the input has ended. After an exception the next
-  /// batch is still the same.
+  /// One step on the next batch; nothing when the input has ended. After an exception the same
+  /// batch comes again.
   virtual std::optional<StepReport> step() = 0;
 
   virtual Position position() const = 0;  ///< of the next batch
@@ -50,7 +50,7 @@ class Job {
   /// Nothing when `evaluating` ended it.
   virtual std::optional<Summary> evaluate(std::size_t set, const Evaluating& evaluating) = 0;
 
-  /// What its checkpoints hold besides the state, by file name: a vocabulary.
+  /// What its checkpoints hold in addition to the state, by file name: a vocabulary.
   virtual std::map<std::string, std::string> files() const { return {}; }
 
   virtual Strategy& strategy() = 0;
@@ -62,8 +62,8 @@ class StrategyJob : public Job {
  public:
   using Input = std::unique_ptr<Stream<Batch>>;
 
-  /// `loss` is as for the strategy's step. `steps_per_epoch` serves to say how long a training will
-  /// take; 0: unknown.
+  /// `loss` is as for the strategy's step. `steps_per_epoch` is for estimates of how long a
+  /// training takes; 0: unknown.
   template <class LossFn>
   StrategyJob(std::unique_ptr<S> strategy, std::unique_ptr<Stream<Batch>> input, LossFn loss,
               std::int64_t steps_per_epoch = 0)
@@ -93,7 +93,7 @@ class StrategyJob : public Job {
                      }});
   }
 
-  /// Adds a file that every checkpoint holds. A checkpoint with another content is not resumed.
+  /// Adds a file to every checkpoint. A checkpoint in which that file differs is refused.
   void add_file(const std::string& name, std::string content) { files_[name] = std::move(content); }
   std::map<std::string, std::string> files() const override { return files_; }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // What a training needs: Mirrored, the trainer, input, checkpoints, TensorBoard. Start with
-// mirrored.h, then trainer.h. Texts, pictures and models are apart, in lockstep/text,
-// lockstep/vision and lockstep/nn; so are events.h, gpu.h and sim.h.
+// mirrored.h, then trainer.h. Not included: lockstep/text, lockstep/vision, lockstep/nn, events.h,
+// gpu.h and sim.h.
 
 #include <lockstep/batch.h>         // IWYU pragma: export
 #include <lockstep/batch_device.h>  // IWYU pragma: export

@@ -1,7 +1,7 @@
 #pragma once
 
-// The manifest of a checkpoint: what is in it, and the plain numbers a training goes on from. JSON;
-// docs/checkpoints.md has every field. There is no device count in it.
+// The manifest of a checkpoint: what is in it, and the plain numbers needed to resume. JSON;
+// docs/checkpoints.md has every field. It holds no device count.
 
 #include <lockstep/method.h>
 #include <lockstep/progress.h>
@@ -28,7 +28,7 @@ struct Manifest {
   TrainingProgress progress = {};
   std::uint64_t seed = 0;
   int shards = 0;
-  /// What else fixes the result, as fields_of() has it; empty: an older checkpoint does not say.
+  /// What else fixes the result, as fields_of() gives it; empty in older checkpoints.
   std::map<std::string, std::string> method = {};
   std::int64_t time = 0;                       ///< when it was written: seconds since 1970
   std::map<std::string, double> metrics = {};  ///< of evaluations at this step: "test/accuracy"
@@ -38,12 +38,12 @@ struct Manifest {
   std::vector<ManifestFile> files = {};
 };
 
-/// What a training with `method` that goes on from this checkpoint does otherwise.
+/// In what `method` differs from the one of this checkpoint.
 std::vector<FieldChange> changes(const Manifest& manifest, const Method& method);
 
 std::string to_json(const Manifest& manifest);
 
-/// Throws CorruptFile with `path` and the field that is missing or not what it should be.
+/// Throws CorruptFile with `path` and the field that is missing or wrong.
 Manifest parse_manifest(const std::string& path, const std::string& text);
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
 #pragma once
 
 // Method: what a training computes. It fixes the result, bit for bit; where it runs does not
-// (lockstep/where.h). Checkpoints hold it, and a training that goes on with another one is refused.
+// (lockstep/where.h). Checkpoints hold it, and resuming with another one is refused.
 
 #include <lockstep/device.h>
 #include <lockstep/optimizer.h>
@@ -18,7 +18,7 @@ namespace lockstep {
 /// What to do with a step whose loss or gradient is infinite or not a number.
 enum class NonFinite {
   refuse,  ///< throw TowerError, apply nothing
-  skip,    ///< apply nothing, count it, go on
+  skip,    ///< apply nothing, count it, continue
 };
 
 /// In which order gradients are summed over accelerators.
@@ -28,23 +28,23 @@ enum class Reduction {
 };
 
 struct Method {
-  int shards = kDefaultShards;  ///< parts of the global batch: what the result depends on
+  int shards = kDefaultShards;  ///< parts of the global batch; the result depends on this number
   Optimizer optimizer = Sgd{};
   std::vector<ParameterRule> rules = {};
   Clip clip = {};
   std::optional<MovingAverage> moving_average = std::nullopt;
   NonFinite non_finite = NonFinite::refuse;
-  std::uint64_t seed = 0;  ///< of initial weights, dropout and all that is random in the model
+  std::uint64_t seed = 0;  ///< for initial weights, dropout and everything random in the model
   Precision precision = Precision::float32;  ///< of forward and backward; weights stay as they are
   LossScaling loss_scaling = {};             ///< for Precision::float16
   Reduction reduction = Reduction::exact;
 };
 
-/// Every field by its name, as text: {"optimizer", "adam"}, {"optimizer.lr", "0.001"}. What is off
-/// has no field.
+/// Every field by name, as text: {"optimizer", "adam"}, {"optimizer.lr", "0.001"}. What is off has
+/// no field.
 std::map<std::string, std::string> fields_of(const Method& method);
 
-/// A field that differs; "none" where it is not there.
+/// A field that differs; "none" where it does not exist.
 struct FieldChange {
   std::string name;
   std::string before, now;

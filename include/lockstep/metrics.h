@@ -1,6 +1,6 @@
 #pragma once
 
-// Metrics are sums that can be merged: each sample counts once, whichever device computed it.
+// Metrics are sums that can be merged: each row counts once, whichever device computed it.
 
 #include <map>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Mirrored<Model>: synchronous data parallelism. An unchanged model, one replica ("tower") a
-// device, one exact step: the number of devices never changes the result, bit for bit.
+// Mirrored<Model>: synchronous data parallelism for an unchanged model, with one tower per device.
+// The number of devices never changes the result, bit for bit.
 
 #include <lockstep/batch_device.h>
 #include <lockstep/detail/arguments.h>
@@ -71,7 +71,7 @@ class MirroredBase : public Strategy {
   StepReport run_compute(const detail::ShardWork& work);
   void run_stage(detail::Shards& shards);
   void run_tasks(const std::function<Task()>& next);
-  Place shown();  ///< whose replica the caller sees, and may now have written to
+  Place shown();  ///< whose replica the caller sees and may write to
   torch::Device device_of(Place place) const;
 
  private:
@@ -79,31 +79,32 @@ class MirroredBase : public Strategy {
 };
 
 /// Trains Model on all devices. Model is any torch::nn::Module, or a holder of one (TORCH_MODULE):
-/// it is constructed once a tower with the same arguments, and its parameters are then seated in
-/// one arena. Which parameters are trainable is decided at construction.
+/// it is constructed once for each tower with the same arguments, and its parameters are then
+/// seated in one arena. Which parameters are trainable is decided at construction.
 template <class Model>
 class Mirrored : public MirroredBase {
  public:
-  /// Modules and tensors among `args` are copied for each tower, onto its device; what is one
-  /// module or tensor in `args` is one in each tower. So a module that you give is not the one that
-  /// is trained: model() has the weights. docs/using.md lists what is copied.
+  /// Modules and tensors among `args` are copied for each tower, onto its device; a module or
+  /// tensor that appears twice in `args` is one object in each tower. So the module that you pass
+  /// is not the one that is trained: model() has the weights. docs/using.md lists what is copied.
   template <class... Args>
   explicit Mirrored(MirroredOptions options, const Args&... args)
       : Mirrored(std::move(options), std::make_shared<std::vector<std::shared_ptr<Model>>>(),
                  detail::ModelMaker<Model, Args...>(args...)) {}
 
-  /// One optimizer update. `loss(model, shard)` runs on each tower's thread, once a shard, and
-  /// returns the mean over the shard's rows, or Loss{sum, weight}. Throws ConfigError for a batch
-  /// whose tensors differ in rows, TowerError when a tower fails: see there.
+  /// One optimizer update. `loss(model, shard)` runs on the towers' threads, once for each shard,
+  /// and returns the mean over the shard's rows, or Loss{sum, weight}. Throws ConfigError for a
+  /// batch whose tensors differ in rows, and TowerError when a tower fails.
   template <class Batch, class LossFn>
   StepReport step(const Batch& batch, const LossFn& loss) {
     detail::ShardsOf<Batch> shards(batch, method().shards);
     return run_step(work_of(shards, loss));
   }
 
-  /// Starts to copy a batch to the devices, and returns; `step` then finds it there. Stage the next
-  /// batch before the step on this one, and the copy takes no time. Throws what is wrong with the
-  /// batch, as it is. A device that fails here is left to the step, which reports or replays it.
+  /// Starts to copy a batch to the devices and returns; `step` then finds it there. Stage the next
+  /// batch before the step on this one, so that the copy runs while the step computes. If something
+  /// is wrong with the batch, throws that error unchanged. If a device fails, the step reports or
+  /// replays it.
   template <class Batch>
   Staged<Batch> stage(Batch batch) {
     Staged<Batch> staged(std::move(batch), method().shards);
@@ -116,14 +117,15 @@ class Mirrored : public MirroredBase {
     return run_step(work_of(*staged.shards_, loss));
   }
 
-  /// The forward and backward pass of `step` alone: nothing is exchanged or applied. To measure.
+  /// Only the forward and backward pass of `step`: nothing is exchanged or applied. For
+  /// measurements.
   template <class Batch, class LossFn>
   StepReport compute(const Batch& batch, const LossFn& loss) {
     detail::ShardsOf<Batch> shards(batch, method().shards);
     return run_compute(work_of(shards, loss));
   }
 
-  /// Calls `metric(model, batch)` for each batch of a range on whichever tower is free, without
+  /// Calls `metric(model, batch)` for each batch of a range, on any tower that is free, without
   /// gradients and in evaluation mode, and merges the results with += in batch order. The result
   /// may be any type with a default constructor and +=. The range is read by the calling thread.
   template <class Range, class MetricFn>
@@ -149,8 +151,8 @@ class Mirrored : public MirroredBase {
     }
   }
 
-  /// The first tower's replica. Between steps its weights are the weights: write them in place, or
-  /// load them, with torch::load or load(archive). Ask for it anew each time you write.
+  /// The first tower's replica. Between steps you may write its weights in place, or load them with
+  /// torch::load or load(archive). Call model() again each time you write.
   Model& model() { return model_of(shown()); }
 
  private:

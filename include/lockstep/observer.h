@@ -1,7 +1,7 @@
 #pragma once
 
-// What happens in a training, told to whoever wants to know: the console, TensorBoard, a log. All
-// calls come from the thread that trains, between steps.
+// Observers are told what happens in a training: the console, TensorBoard, a log. All calls come
+// from the thread that trains, between steps.
 
 #include <lockstep/image.h>
 #include <lockstep/progress.h>
@@ -20,13 +20,13 @@ class Module;
 namespace lockstep {
 
 struct TrainingStart {
-  /// The replica that stands for all. Call it whenever you look: a device can be lost meanwhile.
+  /// One replica of the model. Call this each time you look: its device can be lost meanwhile.
   std::function<const torch::nn::Module&()> model;
   const TrainingProgress& progress;  ///< step 0, or where a checkpoint stood
   std::vector<std::string> devices;
-  int shards = 0;                    ///< of the global batch: what the result depends on
-  std::vector<std::string> plan;     ///< lines for people: limits, cadence, retention
-  std::vector<std::string> changes;  ///< "optimizer.lr: 0.1 -> 0.01": not as in the checkpoint
+  int shards = 0;                 ///< parts of the global batch; the result depends on this number
+  std::vector<std::string> plan;  ///< lines for people: limits, cadence, retention
+  std::vector<std::string> changes;  ///< "optimizer.lr: 0.1 -> 0.01": since the checkpoint
 };
 
 /// The steps since the last report.
@@ -36,15 +36,15 @@ struct TrainingReport {
   double loss = 0;           ///< sum over all of their shards divided by the total weight
   double learning_rate = 0;  ///< of the last
   double gradient_norm = 0;  ///< of the last
-  double clip_rate = 0;      ///< the part of them whose gradient was clipped
-  /// While training: evaluations and saves are left out. Nothing: the rows are unknown.
+  double clip_rate = 0;      ///< share of them whose gradient was clipped
+  /// Time spent in evaluations and saves does not count. Nothing: the rows are unknown.
   std::optional<double> rows_per_second = std::nullopt;
   double done = 0;  ///< of the whole training, from 0 to 1; 0: there is no limit
   Seconds left{};   ///< estimated; 0: unknown
-  /// Loss over, and mean times of, those steps; after a resume, of those since. The losses,
-  /// weighted, average to `loss`; the times of each add up to `time`.
+  /// Losses and mean times over those steps; after a resume, over the steps since then. The
+  /// weighted mean of the losses is `loss`; the times of each tower add up to `time`.
   std::vector<TowerReport> towers = {};
-  Seconds time{};  ///< that a step took, on average
+  Seconds time{};  ///< mean time of a step
   std::vector<std::string> notes = {};
 };
 
@@ -63,9 +63,9 @@ struct SaveReport {
   std::string path;
   std::int64_t step = 0;
   std::uint64_t bytes = 0;
-  Seconds stood_still{};                  ///< training waited for the copy, and for the save before
+  Seconds stood_still{};                  ///< training waited for the copy and for the save before
   Seconds took{};                         ///< writing, beside training
-  std::string error = {};                 ///< why it failed; empty: it is there, whole
+  std::string error = {};                 ///< why it failed; empty: the checkpoint is whole
   std::string trouble = {};               ///< why an older one could not be removed
   std::vector<std::string> removed = {};  ///< older ones that were not to be kept
 };

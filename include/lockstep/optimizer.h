@@ -63,9 +63,9 @@ RmsProp tensorflow_rms_prop(double lr, double decay = 0.9, double momentum = 0,
 
 using Optimizer = std::variant<Sgd, Adam, AdamW, RmsProp, Adagrad>;
 
-/// A parameter group: what holds for parameters whose name matches `pattern`, in which * stands for
-/// any text: {.pattern = "*.bias", .weight_decay = 0}. The first rule that matches counts; a rule
-/// that matches nothing is an error.
+/// Other values for parameters whose name matches `pattern`, in which * stands for any text:
+/// {.pattern = "*.bias", .weight_decay = 0}. The first rule that matches is used; a rule that
+/// matches nothing is an error.
 struct ParameterRule {
   std::string pattern;
   double lr_factor = 1;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Placement: what happens to an operator that a device cannot run, and to a device that is not
-// there.
+// Placement: what happens to an operator that a device cannot run, and to a device that does not
+// exist.
 
 #include <cstdint>
 #include <string>
@@ -10,11 +10,11 @@
 namespace lockstep {
 
 enum class Placement {
-  soft,    ///< runs on the CPU, its result returns to the device; counted, and said once
+  soft,    ///< runs on the CPU, the result is copied back; counted, and noted once
   strict,  ///< is an error
 };
 
-/// For the whole process, as LibTorch's kernels are. `soft` unless set.
+/// For the whole process, like LibTorch's kernels. `soft` by default.
 void set_placement(Placement placement);
 Placement placement();
 
@@ -27,7 +27,7 @@ struct Fallback {
   std::int64_t count = 0;
 };
 
-/// All of them since the program began, by device and operator.
+/// All fallbacks since the program began, by device and operator.
 std::vector<Fallback> fallbacks();
 
 }  // namespace lockstep

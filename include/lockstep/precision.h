@@ -18,7 +18,7 @@ enum class Precision {
 /// overflow is skipped.
 struct LossScaling {
   double initial = 65536;      ///< the first scale: a power of two from 1 to 2^24
-  int growth_interval = 2000;  ///< so many good steps in a row double the scale, up to 2^24
+  int growth_interval = 2000;  ///< this many good steps in a row double the scale, up to 2^24
 };
 
 }  // namespace lockstep

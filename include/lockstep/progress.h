@@ -1,7 +1,7 @@
 #pragma once
 
-// How far a training has come, as plain numbers: with the State of the weights, all that a training
-// needs to go on as if it had never stopped.
+// How far a training has come, as plain numbers. Together with the State this is all a training
+// needs to resume as if it had never stopped.
 
 #include <lockstep/schedule.h>
 #include <lockstep/stream.h>
@@ -15,16 +15,16 @@ namespace lockstep {
 /// The steps since the last report.
 struct StepWindow {
   std::int64_t steps = 0;
-  std::int64_t told = 0;     ///< those of them that the report at the end of a training told of
+  std::int64_t told = 0;     ///< how many of them the report at the end of a training covered
   std::int64_t clipped = 0;  ///< steps whose gradient was clipped
   double loss_sum = 0;
   double weight = 0;
-  double learning_rate = 0;  ///< of the last; NaN: an older checkpoint does not say
+  double learning_rate = 0;  ///< of the last step; NaN in older checkpoints
   double gradient_norm = 0;  ///< of the last; the same
   bool operator==(const StepWindow&) const = default;
 };
 
-/// When something that is done now and then was last done.
+/// When an evaluation or a save was last made.
 struct LastDone {
   std::int64_t step = 0;
   std::int64_t epoch = 0;

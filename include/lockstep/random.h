@@ -8,14 +8,14 @@
 
 namespace lockstep {
 
-/// The random stream of (seed, a, b). Streams of different keys have nothing to do with each other.
+/// The random stream of (seed, a, b). Streams of different keys are independent.
 class KeyedRandom {
  public:
   KeyedRandom(std::uint64_t seed, std::int64_t a, std::int64_t b);
 
   std::uint64_t next();                ///< 64 random bits
   double uniform();                    ///< from 0 up to, not including, 1
-  std::int64_t below(std::int64_t n);  ///< 0 to n - 1, each as likely as the other; n >= 1
+  std::int64_t below(std::int64_t n);  ///< 0 to n - 1, all equally likely; n >= 1
   bool coin() { return (next() >> 63U) != 0; }
 
  private:

@@ -14,7 +14,7 @@ namespace lockstep {
 /// One tower's part of a step. Its times add up to StepReport::time.
 struct TowerReport {
   std::string device;                    ///< "cpu:0"
-  int shards = 0;                        ///< that it computed; empty ones sit out
+  int shards = 0;                        ///< that it computed; empty ones do not count
   std::optional<std::int64_t> rows = 0;  ///< of those shards; nothing: unknown
   double loss = 0;    ///< sum over those shards divided by `weight`; NaN when it had none
   double weight = 0;  ///< of those shards: rows, or what Loss::weight counts
@@ -33,7 +33,7 @@ struct StepReport {
   double loss = 0;        ///< sum over all shards divided by the total weight
   double weight = 0;      ///< total weight: rows, or what Loss::weight counts
   std::optional<std::int64_t> rows = 0;  ///< of the global batch; nothing: unknown
-  Seconds time{};                        ///< that it took, waiting for the batch included
+  Seconds time{};                        ///< that it took, including the wait for the batch
   double gradient_norm = 0;  ///< of the averaged gradient, before clipping to global_norm
   bool clipped = false;      ///< to global_norm
   std::vector<TowerReport> towers = {};
@@ -46,7 +46,7 @@ struct StageTime {
   Seconds TowerReport::*time;
 };
 
-/// All that a tower's time is split into.
+/// The parts of a tower's time.
 inline constexpr StageTime kStageTimes[] = {
     {"input", &TowerReport::input},       {"forward", &TowerReport::forward},
     {"backward", &TowerReport::backward}, {"wait", &TowerReport::wait},

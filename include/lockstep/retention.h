@@ -1,6 +1,6 @@
 #pragma once
 
-// Which checkpoints stay. When they are written is another matter: see TrainerOptions::save.
+// Which checkpoints are kept. When they are written: see TrainerOptions::save.
 
 #include <cstdint>
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace lockstep {
 
-/// A checkpoint stays if any of these wants it.
+/// A checkpoint is kept if any of these asks for it.
 struct Retention {
-  int last = 3;            ///< the newest so many; at least 1
-  double every_hours = 0;  ///< the first, then one every so many hours; 0: off
-  int best = 1;            ///< the best so many by the goal's metric; 0: off
+  int last = 3;            ///< this many of the newest; at least 1
+  double every_hours = 0;  ///< also the first, then one every so many hours; 0: off
+  int best = 1;            ///< also this many of the best by the goal's metric; 0: off
 };
 
 /// What retention knows of a checkpoint.
@@ -22,7 +22,7 @@ struct Candidate {
   double score = 0;       ///< larger is better; NaN: it was not evaluated
 };
 
-/// Whether each of `candidates` stays. They ascend by step.
+/// Whether each of `candidates` is kept. They ascend by step.
 std::vector<bool> kept(const Retention& retention, const std::vector<Candidate>& candidates);
 
 /// "the last 3, one every 2 hours, the best 1"

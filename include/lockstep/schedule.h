@@ -1,8 +1,8 @@
 #pragma once
 
 // The learning rate as a function of the step: a factor by which the optimizer's rate is
-// multiplied. The step alone decides, but for Plateau, whose few numbers are in ScheduleState and
-// so in every checkpoint.
+// multiplied. It depends on the step alone, except for Plateau, whose few numbers are in
+// ScheduleState and so in every checkpoint.
 
 #include <cstdint>
 #include <variant>
@@ -34,7 +34,7 @@ struct Cosine {
 /// sqrt(warm-up / step) once the warm-up is over: its peak is at the warm-up's end.
 struct InverseSquareRoot {};
 
-/// Multiplied by `factor` each time a report's training loss is above all of the `patience` before.
+/// Multiplies by `factor` each time the training loss exceeds each of the last `patience` reports.
 struct Plateau {
   double factor = 0.99;
   int patience = 3;
@@ -43,7 +43,7 @@ struct Plateau {
 struct Schedule {
   std::variant<Constant, ExponentialDecay, Piecewise, Cosine, InverseSquareRoot, Plateau> shape =
       Constant{};
-  std::int64_t warm_up = 0;  ///< steps in which the rate grows in a line from near 0, on top of all
+  std::int64_t warm_up = 0;  ///< steps of a linear rise from near 0, for every shape
 };
 
 /// What a schedule remembers.
@@ -53,7 +53,7 @@ struct ScheduleState {
   bool operator==(const ScheduleState&) const = default;
 };
 
-/// Throws ConfigError, which names the field, when the schedule cannot be one.
+/// Throws ConfigError that names the field when the schedule is not valid.
 void check_schedule(const Schedule& schedule);
 
 /// What the learning rate is multiplied by in `step`, from 0.

@@ -1,8 +1,8 @@
 #pragma once
 
 // Simulated accelerators: "sim:0", "sim:1", ... Each has its own memory, streams, events and random
-// generators, computes with the CPU's kernels, and is strict where a GPU is treacherous: what a GPU
-// would get wrong now and then is an error here, each time. Time is virtual. See docs/sim.md.
+// generators, computes with the CPU's kernels, and is strict: a mistake that a GPU would punish
+// only now and then is an error here, every time. Time is virtual. See docs/sim.md.
 
 #include <lockstep/seconds.h>
 
@@ -14,8 +14,8 @@
 
 namespace lockstep::sim {
 
-/// What goes wrong, on purpose, on one device: at operator or allocation number `at` (from 0) of
-/// step `step`. Happens once. A device that is lost stays lost until the next configure().
+/// A fault made on purpose on one device: at operator or allocation number `at` (from 0) of step
+/// `step`. Happens once. A device that is lost stays lost until the next configure().
 struct Fault {
   enum class Kind { out_of_memory, lost };
   Kind kind = Kind::lost;
@@ -43,16 +43,16 @@ struct Options {
 /// every field of Options, by a short name (docs/sim.md). Throws ConfigError naming the bad part.
 Options parse_options(std::string_view text);
 
-/// Makes the machine, anew if there was one; without it the first use of a sim device makes one as
-/// Options{} says. Clocks and counts start at 0, lost devices are back. No tensor may be on a
-/// simulated device, and no backward may be running.
+/// Makes the machine, replacing one that is there. Without this call the first use of a sim device
+/// makes one with Options{}. Clocks and counts start at 0, lost devices are back. No tensor may be
+/// on a simulated device, and no backward may be running.
 void configure(const Options& options);
-const Options& options();  ///< of the machine there is, or of the one that would be made
+const Options& options();  ///< of the machine, or of the one that would be made
 
 /// Loads the backend into LibTorch, if it is not there yet.
 void install();
 
-/// One more fault, on the machine there is.
+/// Adds a fault to the machine that is there.
 void inject(const Fault& fault);
 
 /// Less memory than Options::memory_bytes says: bytes, and a fraction of what the device has, where
@@ -73,7 +73,7 @@ void reset_peak(int device);
 Seconds host_now();
 Seconds device_now(int device);
 
-/// This host thread waited for another that had reached `time`: barriers say so.
+/// This host thread has waited for another that had reached `time`. Called by barriers.
 void host_reaches(Seconds time);
 
 /// One operator or copy, as it was on its stream. Bytes over a link are on the receiver's.

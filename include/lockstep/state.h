@@ -1,6 +1,6 @@
 #pragma once
 
-// The state of a training as named tensors: no device count anywhere in it.
+// The state of a training as named tensors. It holds no device count.
 
 #include <torch/torch.h>
 
@@ -23,7 +23,7 @@ struct State {
   std::int64_t good_steps = 0;
   std::vector<NamedTensor> parameters = {};  ///< the trainable ones
   std::vector<NamedTensor> slots = {};       ///< "fc.weight/exp_avg"
-  std::vector<NamedTensor> averages = {};    ///< moving averages, when there are
+  std::vector<NamedTensor> averages = {};    ///< moving averages, if there are any
   std::vector<NamedTensor> buffers = {};
   std::vector<NamedTensor> frozen = {};     ///< parameters that are not trainable
   std::vector<NamedTensor> gradients = {};  ///< averaged (and clipped) gradient of the last step

@@ -25,7 +25,7 @@ class Strategy {
   virtual Seconds now() const = 0;  ///< by the devices' clock: simulated ones have virtual time
 
   virtual std::int64_t steps() const = 0;    ///< taken so far, skipped ones included
-  virtual std::int64_t skipped() const = 0;  ///< for what was not finite, or had no weight
+  virtual std::int64_t skipped() const = 0;  ///< not finite, or without weight
 
   virtual void set_learning_rate(double lr) = 0;  ///< from the next step on
 
@@ -36,8 +36,8 @@ class Strategy {
   /// it is not of this model and optimizer.
   virtual void load(const State& state) = 0;
 
-  /// Runs `evaluation` with the moving averages in place of the weights, then puts the weights
-  /// back, exactly, also when it throws.
+  /// Runs `evaluation` with the moving averages in place of the weights, then puts the weights back
+  /// exactly, also when it throws.
   virtual void with_averaged_weights(const std::function<void()>& evaluation) = 0;
 
   /// The model, to look at between steps.

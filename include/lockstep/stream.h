@@ -1,7 +1,7 @@
 #pragma once
 
-// Input in order. A stream knows its position as a few integers, and goes to any position in O(1):
-// that is all a checkpoint keeps of it.
+// Input in order. A stream knows its position as a few integers, and goes to any position in O(1).
+// A checkpoint keeps nothing else of it.
 
 #include <cstdint>
 #include <optional>
@@ -26,7 +26,7 @@ class Stream {
   virtual Position position() const = 0;
 
   /// Goes to a position that position() returned, of this stream or of one made in the same way.
-  /// Throws ConfigError, and stays where it is, when it cannot be one.
+  /// Throws ConfigError, and stays where it is, when it is not a valid position.
   virtual void seek(const Position& position) = 0;
 };
 

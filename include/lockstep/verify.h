@@ -62,7 +62,7 @@ class BatchBySteps : public Stream<std::decay_t<std::invoke_result_t<const Sourc
 }  // namespace detail
 
 /// The same for Model(args...) on the first 1, 2, ... of options.where.devices. `source(step)` must
-/// return the same batch each time it is asked for a step.
+/// return the same batch each time it is called with the same step.
 template <class Model, class Source, class LossFn, class... Args>
 Verification verify(const MirroredOptions& options, const VerifyOptions& how, const Source& source,
                     const LossFn& loss, const Args&... args) {

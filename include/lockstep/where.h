@@ -1,6 +1,6 @@
 #pragma once
 
-// Where: what a training runs on, and how. None of it changes the result.
+// Where: which devices a training runs on, and how. None of this changes the result.
 
 #include <lockstep/device.h>
 #include <lockstep/exchange.h>
@@ -15,17 +15,18 @@ namespace lockstep {
 /// What to do when a device is lost, or runs out of memory, before a step was applied.
 enum class OnDeviceFailure {
   stop,    ///< throw TowerError
-  replay,  ///< go on without the device: the others take over its shards, the result is the same.
-           ///< Slots are copied to the host after each step, so that they survive
+  replay,  ///< continue without the device: the others take over its shards, and the result is the
+           ///< same. Slots are copied to the host after each step, so that they survive
 };
 
 /// How many shards each device computes.
 enum class Balance {
   even,
-  automatic,  ///< by how fast the devices turn out to be
+  automatic,  ///< by measured speed
 };
 
-/// The most memory that Lockstep's process may take on each accelerator. Memory grows as needed.
+/// The most memory that tensors of this process may take on each accelerator. Memory grows as
+/// needed.
 struct MemoryLimit {
   double fraction = 0;     ///< of what the device has; 0: no limit
   std::int64_t bytes = 0;  ///< 0: no limit
@@ -37,7 +38,7 @@ struct Where {
   Balance balance = Balance::even;
   OnDeviceFailure on_device_failure = OnDeviceFailure::stop;
   MemoryLimit memory_limit = {};
-  std::shared_ptr<Trace> trace = nullptr;  ///< every step's stages go there
+  std::shared_ptr<Trace> trace = nullptr;  ///< gets the stages of every step
 };
 
 }  // namespace lockstep

@@ -45,7 +45,7 @@ struct Collate<torch::data::Example<>> {
 template <class Item>
 using BatchOf = decltype(Collate<Item>{}(std::vector<Item>{}));
 
-/// What becomes of the last batch of an epoch when it is smaller than the others.
+/// What to do with the last batch of an epoch if it is smaller than the others.
 enum class Last { keep, drop };
 
 inline void check_rows(std::int64_t rows) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Items made ahead, on threads of their own. The stream is the same as without.
+// Items prepared ahead, on threads of their own. The stream stays the same.
 
 #include <lockstep/input/ahead.h>
 #include <lockstep/input/stream.h>

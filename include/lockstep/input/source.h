@@ -1,8 +1,8 @@
 #pragma once
 
-// Sources: a fixed number of items an epoch, each a function of two numbers. Because nothing else
-// goes into an item, any thread may make it, at any time, and going to a position costs nothing.
-// Decorators take a source by value: move a large one in.
+// Sources: a fixed number of items per epoch, each a function of two numbers. Because an item
+// depends on nothing else, any thread may make it at any time, and going to a position costs
+// nothing. Decorators take a source by value: move a large one in.
 
 #include <lockstep/random.h>
 

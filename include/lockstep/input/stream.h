@@ -113,7 +113,7 @@ class MappedStream : public Stream<std::decay_t<std::invoke_result_t<Fn&, T>>> {
   Fn fn_;
 };
 
-/// Each item through fn(item), which keeps no state of its own.
+/// fn(item) for each item; `fn` keeps no state of its own.
 template <class T, class Fn>
 auto map(std::unique_ptr<Stream<T>> inner, Fn fn) {
   using Result = MappedStream<T, Fn>;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A layer of LSTM or GRU cells over whole sequences: one matrix product for all inputs, one a step
-// for what recurs, and in backward() one for each weight over all steps.
+// A layer of LSTM or GRU cells over whole sequences: one matrix product for all inputs, one per
+// step for the state, and in backward() one for each weight over all steps.
 
 #include <torch/torch.h>
 

@@ -2,7 +2,7 @@
 
 // Residual networks that classify images (He et al. 2015, 2016). A recipe is a plain value:
 //
-//   lockstep::Mirrored<lockstep::ResNet> towers(how, lockstep::resnet20(10));
+//   lockstep::Mirrored<lockstep::nn::ResNet> towers(how, lockstep::nn::resnet20(10));
 
 #include <torch/torch.h>
 

@@ -18,7 +18,7 @@ class TokenModel {
   /// Appends a token to each row, int64 [rows] on the CPU (kBegin at first); returns the log
   /// probabilities of what follows, float [rows, vocabulary].
   virtual torch::Tensor next(const torch::Tensor& tokens) = 0;
-  /// Goes on with these rows, int64 [n] on the CPU: some may be there more than once, some not at
+  /// Continues with these rows, int64 [n] on the CPU: a row may appear several times, or not at
   /// all.
   virtual void select(const torch::Tensor& rows) = 0;
   /// What the last next() looked at, float [rows, source length], 0 at padding; undefined: it

@@ -41,9 +41,9 @@ class Tokenizer {
 using TextSource = std::function<std::optional<std::string>()>;
 
 struct SentencePieceOptions {
-  std::int64_t vocabulary = 8000;       ///< at most: fewer when the text has not as many pieces
+  std::int64_t vocabulary = 8000;       ///< at most; fewer when the text has fewer pieces
   double character_coverage = 0.9995;   ///< share of the text's characters that get a token
-  std::int64_t most_texts = 1'000'000;  ///< of more, so many are chosen at random
+  std::int64_t most_texts = 1'000'000;  ///< if there are more, this many are drawn at random
   std::uint64_t seed = 0;               ///< of that choice
 };
 

@@ -3,10 +3,10 @@
 // Loss and evaluation of classifiers: what Mirrored::step and Mirrored::evaluate are given.
 //
 //   towers.step(batch, [](auto& net, const auto& shard) {
-//     return lockstep::cross_entropy(net.forward(shard.data), shard.target);
+//     return lockstep::vision::cross_entropy(net.forward(shard.data), shard.target);
 //   });
 //   auto result = towers.evaluate(test, [](auto& net, const auto& batch) {
-//     return lockstep::classify(net.forward(batch.data), batch.target);
+//     return lockstep::vision::classify(net.forward(batch.data), batch.target);
 //   });
 
 #include <lockstep/image.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-// JPEG and PNG files in memory. Which one it is, is told by the content.
+// JPEG and PNG files in memory. The content decides which of the two it is.
 
 #include <lockstep/image.h>
 

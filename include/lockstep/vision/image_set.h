@@ -15,7 +15,7 @@ namespace lockstep::vision {
 enum class Subset { train, test };
 
 struct ImageSetOptions {
-  bool augment = false;    ///< shifted and flipped at random, anew in each epoch
+  bool augment = false;    ///< shifted and flipped at random, differently in each epoch
   int padding = 4;         ///< of zeros, in pixels: how far an image is shifted at most
   std::uint64_t seed = 0;  ///< of the augmentation
   Normalisation normalisation = {};
