@@ -21,14 +21,14 @@
 
 namespace lockstep::text {
 
-/// Hands over all pairs of some files, in the same order each time: see text_pairs.h.
+/// Hands over all pairs of some files, in the same order each time: see pairs.h.
 using PairReader = std::function<PairReport(OnBadPair, const PairSink&)>;
 
-/// Where pairs come from. `kind` and `files` say whether files of tokens are still those of these
+/// Where pairs come from. `kind` and `files` tell whether existing files of tokens are of these
 /// pairs.
 struct CorpusPairs {
   PairReader train = {};
-  PairReader test = {};    ///< none: `held_out` of those to train on
+  PairReader test = {};    ///< empty: `held_out` of those to train on
   std::string kind = {};   ///< which readers they are
   std::string files = {};  ///< what they read: see file_times
 };
@@ -36,8 +36,8 @@ struct CorpusPairs {
 enum class TokenKind { sentencepiece, characters };
 
 struct CorpusOptions {
-  double held_out = 0;  ///< share of the sources, chosen by their hash, that is not trained on
-  bool unique = true;   ///< a pair that comes again is left out
+  double held_out = 0;  ///< share of the sources to keep for evaluation, chosen by hash
+  bool unique = true;   ///< count a pair once, however often it occurs
   OnBadPair on_bad = OnBadPair::skip;
   TokenKind tokens = TokenKind::sentencepiece;
   std::int64_t vocabulary = 8000;     ///< at most
@@ -59,10 +59,10 @@ struct Corpus {
 };
 
 /// Reads the pairs once, learns the tokens from those to train on unless `tokens` are given, and
-/// writes both parts as tokens into files in `folder`. Files that are there and were made of the
-/// same are used as they are; with given tokens nothing is read then. While it reads and learns,
-/// the texts wait in a file in `folder` that has no name: memory holds the sample to learn from and
-/// 8 bytes a pair. Throws ConfigError when there is nothing to train on, and what readers throw.
+/// writes both parts as tokens into files in `folder`. Files of the same pairs and options that are
+/// there already are used; with given tokens nothing is read then. While it reads and learns, the
+/// texts wait in an unnamed file in `folder`: memory holds only the sample to learn from and 8
+/// bytes per pair. Throws ConfigError when there is nothing to train on, and what readers throw.
 Corpus prepare_corpus(const CorpusPairs& pairs, const CorpusOptions& options,
                       const std::string& folder, std::shared_ptr<const Tokenizer> tokens = nullptr,
                       const CorpusProgress& progress = {});

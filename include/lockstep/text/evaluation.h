@@ -1,7 +1,7 @@
 #pragma once
 
-// What a model that maps texts to texts is worth: the loss and perplexity of all pairs, and of some
-// the decoded texts: exact matches, BLEU, samples to look at, what the model looked at.
+// Evaluates a model that maps texts to texts: loss and perplexity of all pairs; for some of them
+// also decoded texts, with exact matches, BLEU, samples, and a picture of the attention.
 //
 //   job.add_set("test", batches.size(), open, Evaluator(tokens, pairs, batches.buckets(), {}),
 //               [](const Evaluated& result) { return summarise(result); });
@@ -31,7 +31,7 @@ namespace lockstep::text {
 /// For each row the best hypotheses: a beam search, or a greedy one when the width is 1.
 std::vector<std::vector<Hypothesis>> search(TokenModel& model, const BeamOptions& options);
 
-/// Which targets some pairs have for a source: 16 bytes a pair, by hashes.
+/// Which targets some pairs have for a source: 16 bytes per pair, by hashes.
 class Answers {
  public:
   /// Of pairs as they are in batches: cut to `longest`, if they are.
@@ -57,15 +57,15 @@ struct Sample {
 struct Evaluated {
   Metrics metrics = {};  ///< "loss", "exact", and the loss of each bucket as "perplexity/5-10"
   BleuCounts bleu = {};
-  BleuCounts copied = {};  ///< of the sources as they are: what BLEU is worth without a model
-  std::vector<Sample> samples = {};               ///< the first few
+  BleuCounts copied = {};            ///< of the sources themselves: BLEU without a model
+  std::vector<Sample> samples = {};  ///< the first few
   std::optional<Image> attention = std::nullopt;  ///< of the first text
 
   Evaluated& operator+=(const Evaluated& other);
 };
 
 /// For people: perplexities are the exponentials of the losses. BLEU and "bleu_of_copying" only
-/// `with_bleu`, for they mean little of answers.
+/// `with_bleu`, because they mean little for answers.
 Summary summarise(const Evaluated& result, bool with_bleu = true);
 
 struct EvaluationOptions {
