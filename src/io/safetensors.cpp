@@ -14,7 +14,7 @@
 namespace lockstep::io {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMostHeaderBytes = 100'000'000;
@@ -126,15 +126,15 @@ std::string safetensors_header(const std::vector<TensorEntry>& tensors,
   std::set<std::string_view> names = {"__metadata__"};
   std::uint64_t end = 0;
   std::string text = "{";
-  if (!metadata.empty()) text += "\"__metadata__\":" + Json(metadata).dump();
+  if (!metadata.empty()) text += "\"__metadata__\":" + OrderedJson(metadata).dump();
   for (const TensorEntry& tensor : tensors) {
     check(names.insert(tensor.name).second, "tensor names that are unique");
     check(tensor.begin == end && tensor.end - end == tensor_bytes(tensor), "tensors laid out");
     end = tensor.end;
-    const Json entry = {{"dtype", tensor.dtype},
-                        {"shape", tensor.shape},
-                        {"data_offsets", {tensor.begin, tensor.end}}};
-    text += (text.size() > 1 ? "," : "") + Json(tensor.name).dump() + ":" + entry.dump();
+    const OrderedJson entry = {{"dtype", tensor.dtype},
+                               {"shape", tensor.shape},
+                               {"data_offsets", {tensor.begin, tensor.end}}};
+    text += (text.size() > 1 ? "," : "") + OrderedJson(tensor.name).dump() + ":" + entry.dump();
   }
   text += "}";
   const std::uint64_t unpadded = kLengthBytes + text.size();
