@@ -34,7 +34,7 @@ c10::DeviceIndex started(int number) {
 }
 
 void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  run_on_cpu(op, stack, "CUDA has no kernel for it");
+  device::run_on_cpu(op, stack, "CUDA has no kernel for it");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace lockstep {
 namespace {
 
-std::string number(double value) {
+std::string nine_digits(double value) {
   std::ostringstream text;
   text.precision(9);
   text << value;
@@ -23,7 +23,7 @@ bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
 }
 
 std::string element(const torch::Tensor& tensor, std::int64_t index) {
-  if (!tensor.is_complex()) return number(tensor[index].item<double>());
+  if (!tensor.is_complex()) return nine_digits(tensor[index].item<double>());
   std::ostringstream text;
   text.precision(9);
   text << tensor[index].item<c10::complex<double>>();
@@ -101,10 +101,11 @@ std::string compare_step(Job& expected, Job& found, int step) {
                       " steps; compare fewer, or give it more data.");
   if (!a || !b) return std::string("the input ") + (b ? "went on" : "ended");
   if (!same_bits(a->loss, b->loss))
-    return "loss: " + number(b->loss) + " instead of " + number(a->loss);
+    return "loss: " + nine_digits(b->loss) + " instead of " + nine_digits(a->loss);
   std::string difference = first_difference(expected.strategy().state(), found.strategy().state());
   if (difference.empty() && !same_bits(a->gradient_norm, b->gradient_norm))
-    return "gradient norm: " + number(b->gradient_norm) + " instead of " + number(a->gradient_norm);
+    return "gradient norm: " + nine_digits(b->gradient_norm) + " instead of " +
+           nine_digits(a->gradient_norm);
   return difference;
 }
 

@@ -8,6 +8,7 @@
 #include "families/classify/family.h"
 #include "families/classify/recipe.h"
 #include "family_program.h"
+#include "on_strategy.h"
 #include "recipe/family.h"
 
 namespace lockstep::apps {
@@ -16,28 +17,30 @@ namespace {
 template <class Model, class ModelOptions>
 std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const ClassifyData& data,
                             const ModelOptions& shape) {
-  if (!recipe.optimizer.decay_biases_and_norms) options.method.rules = undecayed(Model(shape));
-  auto job = std::make_unique<StrategyJob<Mirrored<Model>, ImageBatch>>(
-      std::make_unique<Mirrored<Model>>(std::move(options), shape), data.train(),
-      [](Model& model, const ImageBatch& shard) {
-        return vision::cross_entropy(model.forward(shard.data), shard.target);
-      },
-      data.train_batches);
-  job->add_set(
-      "test", data.test_batches, data.test,
-      [](Model& model, const ImageBatch& batch) {
-        return vision::classify(model.forward(batch.data), batch.target);
-      },
-      [classes = data.classes](const vision::Classification& result) {
-        Summary made = summary(result.metrics);
-        if (result.confusion.defined())
-          made.images["confusion"] = vision::confusion_picture(result, classes);
-        return made;
-      });
-  return job;
+  const auto use = [&]<class S>(std::unique_ptr<S> strategy) {
+    auto job = std::make_unique<StrategyJob<S, ImageBatch>>(
+        std::move(strategy), data.train(),
+        [](Model& model, const ImageBatch& shard) {
+          return vision::cross_entropy(model.forward(shard.data), shard.target);
+        },
+        data.train_batches);
+    job->add_set(
+        "test", data.test_batches, data.test,
+        [](Model& model, const ImageBatch& batch) {
+          return vision::classify(model.forward(batch.data), batch.target);
+        },
+        [classes = data.classes](const vision::Classification& result) {
+          Summary made = summary(result.metrics);
+          if (result.confusion.defined())
+            made.images["confusion"] = vision::confusion_picture(result, classes);
+          return made;
+        });
+    return job;
+  };
+  return on_strategy<Model>(recipe, std::move(options), use, shape);
 }
 
-std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options, const JobFiles&) {
+std::unique_ptr<Job> classify_job(const Recipe& recipe, MirroredOptions options, const JobFiles&) {
   const ModelRecipe& model = own<ClassifyRecipe>(recipe).model;
   const ClassifyData data = classify_data(recipe);
   const auto classes = static_cast<std::int64_t>(data.classes.size());
@@ -65,6 +68,6 @@ std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options, con
 
 }  // namespace
 
-FamilyProgram ClassifyFamily::program() { return {.make_job = make_job}; }
+FamilyProgram ClassifyFamily::program() { return {.make_job = classify_job}; }
 
 }  // namespace lockstep::apps
