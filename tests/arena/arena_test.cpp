@@ -6,7 +6,7 @@
 
 #include "models.h"
 
-namespace {
+namespace arena_test {
 
 using namespace lockstep::arena;
 namespace nn = torch::nn;
@@ -226,4 +226,4 @@ TEST(Slice, TowersGetEquallyManyBlocksButForOne) {
     }
 }
 
-}  // namespace
+}  // namespace arena_test

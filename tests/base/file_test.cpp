@@ -14,7 +14,7 @@
 #include "base/system_call.h"
 #include "base/temp_folder.h"
 
-namespace {
+namespace file_test {
 
 using namespace lockstep;
 using namespace lockstep::base;
@@ -249,4 +249,4 @@ TEST(MappedFile, AMissingFileAndAFolderAreIoErrors) {
   expect_io_error(folder.path(), EISDIR, [&] { MappedFile file(folder.path()); });
 }
 
-}  // namespace
+}  // namespace file_test

@@ -13,7 +13,7 @@
 #include "base/system_call.h"
 #include "base/temp_folder.h"
 
-namespace {
+namespace folder_lock_test {
 
 using namespace lockstep;
 using namespace lockstep::base;
@@ -117,4 +117,4 @@ TEST(FolderLock, AFileSystemWithoutLocksIsAnIoError) {
   EXPECT_THROW(FolderLock(folder.path()), IoError);
 }
 
-}  // namespace
+}  // namespace folder_lock_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace {
+namespace hash_test {
 
 using lockstep::base::kGolden;
 using lockstep::base::mix;
@@ -16,4 +16,4 @@ TEST(Hash, IsSplitMix64) {
   EXPECT_EQ(mix(3 * kGolden), 0x06c45d188009454fU);
 }
 
-}  // namespace
+}  // namespace hash_test

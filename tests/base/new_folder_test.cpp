@@ -13,7 +13,7 @@
 #include "base/system_call.h"
 #include "base/temp_folder.h"
 
-namespace {
+namespace new_folder_test {
 
 using namespace lockstep;
 using namespace lockstep::base;
@@ -193,4 +193,4 @@ TEST(NewFolder, AProcessThatDiesAtAnyCallLeavesItWholeOrAbsent) {
   EXPECT_EQ(seen, (std::map<bool, int>{{false, 18}, {true, 3}}));
 }
 
-}  // namespace
+}  // namespace new_folder_test

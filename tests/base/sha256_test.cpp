@@ -8,7 +8,7 @@
 
 #include "base/temp_folder.h"
 
-namespace {
+namespace sha256_test {
 
 using namespace lockstep;
 using namespace lockstep::base;
@@ -62,4 +62,4 @@ TEST(Sha256, OfAMissingFileIsAnIoError) {
   EXPECT_THROW(sha256_of_file(folder / "none"), IoError);
 }
 
-}  // namespace
+}  // namespace sha256_test

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace {
+namespace utf8_test {
 
 using lockstep::base::take_character;
 using lockstep::base::valid_utf8;
@@ -38,4 +38,4 @@ TEST(Utf8, CharactersAreTakenOneByOneAndABadByteAlone) {
   EXPECT_TRUE(text.empty());
 }
 
-}  // namespace
+}  // namespace utf8_test

@@ -11,7 +11,7 @@
 
 #include "collective/collective.h"
 
-namespace {
+namespace barrier_test {
 
 using namespace std::chrono_literals;
 using lockstep::collective::Aborted;
@@ -101,4 +101,4 @@ TEST(Barrier, ResetMakesItUsableAgain) {
   }
 }
 
-}  // namespace
+}  // namespace barrier_test

@@ -4,7 +4,7 @@
 
 #include "arena/arena.h"
 
-namespace {
+namespace block_squares_test {
 
 using namespace lockstep::collective;
 using lockstep::arena::kBlock;
@@ -42,4 +42,4 @@ TEST_P(BlockSquares, OfABlockDoNotDependOnWhatIsAroundIt) {
 INSTANTIATE_TEST_SUITE_P(Kernels, BlockSquares,
                          testing::Values(&block_squares, &block_squares_by_halves));
 
-}  // namespace
+}  // namespace block_squares_test

@@ -9,7 +9,7 @@
 #include "collective/shared_memory.h"
 #include "exchange_case.h"
 
-namespace {
+namespace exchange_test {
 
 using namespace exchange_case;
 
@@ -90,4 +90,4 @@ TEST_F(ExchangeTest, AbortFreesThoseWhoWait) {
   EXPECT_THROW(collective.post(0, 0, {}), Aborted);
 }
 
-}  // namespace
+}  // namespace exchange_test

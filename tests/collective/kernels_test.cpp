@@ -11,7 +11,7 @@
 #include <cstring>
 #include <limits>
 
-namespace {
+namespace kernels_test {
 
 using namespace lockstep;
 
@@ -191,4 +191,4 @@ TEST(Kernels, OtherTypesAreRefusedByName) {
   for (const auto dtype : kDtypes) EXPECT_NO_THROW(collective::require_trainable(dtype));
 }
 
-}  // namespace
+}  // namespace kernels_test

@@ -10,7 +10,7 @@
 #include "device/accelerator.h"
 #include "tree_case.h"
 
-namespace {
+namespace meeting_test {
 
 using namespace tree_case;
 using arena::kBlock;
@@ -113,4 +113,4 @@ TEST(Collective, AbortFreesThoseWhoCollect) {
   EXPECT_EQ(freed, 2);
 }
 
-}  // namespace
+}  // namespace meeting_test

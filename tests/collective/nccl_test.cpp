@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/error.h>
 
-namespace {
+namespace nccl_test {
 
 using namespace lockstep;
 
@@ -13,4 +13,4 @@ TEST(Nccl, GpusThatAreNotThereAreAConfigError) {
   EXPECT_THROW(collective::make_nccl({4094, 4095}), ConfigError);
 }
 
-}  // namespace
+}  // namespace nccl_test

@@ -9,7 +9,7 @@
 #include "exchange_case.h"
 #include "mail.h"
 
-namespace {
+namespace processes_test {
 
 using namespace exchange_case;
 
@@ -259,4 +259,4 @@ TEST_F(Processes, CopiesBetweenDevicesRefuseToCrossThem) {
     }
 }
 
-}  // namespace
+}  // namespace processes_test

@@ -15,7 +15,7 @@
 #include "collective/thread_meeting.h"
 #include "tree_case.h"
 
-namespace {
+namespace shared_memory_test {
 
 using namespace std::chrono_literals;
 using namespace lockstep;
@@ -258,4 +258,4 @@ TEST(SharedMemory, WaitedIsTheTimeForTheLatestTower) {
   }
 }
 
-}  // namespace
+}  // namespace shared_memory_test

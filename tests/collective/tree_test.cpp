@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-namespace {
+namespace tree_test {
 
 using lockstep::collective::Merge;
 using lockstep::collective::merges_after;
@@ -152,4 +152,4 @@ TEST(Tree, NothingIsLeftToMergeWhenNothingIsThere) {
   EXPECT_EQ(merges_left({false, false, true}), (std::vector<Merge>{{0, 2}}));
 }
 
-}  // namespace
+}  // namespace tree_test

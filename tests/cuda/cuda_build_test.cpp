@@ -13,7 +13,7 @@
 #include "gpu/backend.h"
 #include "gpu/cuda.h"
 
-namespace {
+namespace cuda_build_test {
 
 using namespace lockstep;
 
@@ -58,4 +58,4 @@ TEST(CudaBuild, RefusesGpusThatAreNotThere) {
   EXPECT_THROW(gpu::usage(4095), ConfigError);
 }
 
-}  // namespace
+}  // namespace cuda_build_test

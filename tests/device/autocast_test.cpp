@@ -6,7 +6,7 @@
 
 #include <thread>
 
-namespace {
+namespace autocast_test {
 
 using lockstep::Precision;
 using lockstep::device::AutocastScope;
@@ -75,4 +75,4 @@ TEST(AutocastScope, NestsAndBringsBackWhatWas) {
   EXPECT_EQ(at::autocast::get_autocast_dtype(torch::kCPU), default_dtype);
 }
 
-}  // namespace
+}  // namespace autocast_test

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-namespace {
+namespace cgroup_test {
 
 namespace fs = std::filesystem;
 using lockstep::device::cores_by_cgroup;
@@ -69,4 +69,4 @@ TEST_F(Cgroup, Version1IsReadAsWell) {
   EXPECT_EQ(cores(8), 8);
 }
 
-}  // namespace
+}  // namespace cgroup_test

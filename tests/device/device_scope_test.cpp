@@ -13,7 +13,7 @@
 
 #include "device/random_stream.h"
 
-namespace {
+namespace device_scope_test {
 
 using lockstep::device::DeviceScope;
 using lockstep::device::RandomScope;
@@ -257,4 +257,4 @@ TEST(DeviceScope, GoesTogetherWithARandomStream) {
   }()));
 }
 
-}  // namespace
+}  // namespace device_scope_test

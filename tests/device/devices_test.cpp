@@ -7,7 +7,7 @@
 
 #include <thread>
 
-namespace {
+namespace devices_test {
 
 using namespace lockstep;
 
@@ -254,4 +254,4 @@ TEST(Devices, AllDevicesAreWhatAutoNames) {
   EXPECT_FALSE(all_devices().empty());
 }
 
-}  // namespace
+}  // namespace devices_test

@@ -13,7 +13,7 @@
 #include "device/random_stream.h"
 #include "device/toy_device.h"
 
-namespace {
+namespace placement_test {
 
 using namespace lockstep;
 using torch::Tensor;
@@ -178,4 +178,4 @@ TEST_F(PlacementTest, ThreadsMayFallBackAtOnce) {
 
 TEST_F(PlacementTest, AViewIsRefused) { EXPECT_THROW(there(x_).unfold(0, 2, 1), ConfigError); }
 
-}  // namespace
+}  // namespace placement_test

@@ -11,7 +11,7 @@
 #include <set>
 #include <thread>
 
-namespace {
+namespace random_stream_test {
 
 using lockstep::device::RandomScope;
 using lockstep::device::stream_seed;
@@ -188,4 +188,4 @@ TEST(RandomStream, GradientsOfDropoutUseTheMaskOfTheForwardPass) {
   EXPECT_GT((y == 0).sum().item<std::int64_t>(), 0);
 }
 
-}  // namespace
+}  // namespace random_stream_test

@@ -13,7 +13,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace {
+namespace tower_pool_test {
 
 using namespace lockstep;
 using device::TowerPool;
@@ -197,4 +197,4 @@ TEST(TowerPool, ADeviceWithoutThreadsIsAnErrorNotAHang) {
   EXPECT_TRUE(refused.get());
 }
 
-}  // namespace
+}  // namespace tower_pool_test

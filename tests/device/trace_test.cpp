@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-namespace {
+namespace trace_test {
 
 using namespace lockstep;
 using nlohmann::json;
@@ -120,4 +120,4 @@ TEST(Trace, AnUnwritablePathIsAnIoErrorWithThePath) {
   std::filesystem::remove_all(folder);
 }
 
-}  // namespace
+}  // namespace trace_test

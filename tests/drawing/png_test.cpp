@@ -7,7 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace {
+namespace png_test {
 
 using namespace lockstep;
 
@@ -54,4 +54,4 @@ TEST(Png, RefusesAnImageThatIsNotOne) {
                std::logic_error);
 }
 
-}  // namespace
+}  // namespace png_test

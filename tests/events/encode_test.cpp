@@ -11,7 +11,7 @@
 #include "events/histogram.h"
 #include "events/records.h"
 
-namespace {
+namespace encode_test {
 
 using namespace lockstep;
 using namespace lockstep::events;
@@ -109,4 +109,4 @@ TEST(Histogram, OfTheWidestAndTheNarrowestRangeIsFinite) {
   EXPECT_EQ(total(histogram(std::vector<float>{0, kLeast, kLeast})), 3);
 }
 
-}  // namespace
+}  // namespace encode_test

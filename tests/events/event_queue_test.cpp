@@ -12,7 +12,7 @@
 
 #include "events/records.h"
 
-namespace {
+namespace event_queue_test {
 
 using namespace lockstep::events;
 using Clock = std::chrono::steady_clock;
@@ -155,4 +155,4 @@ TEST(EventQueue, WritesInTimeWithoutBeingAsked) {
   ::close(ends[0]);
 }
 
-}  // namespace
+}  // namespace event_queue_test

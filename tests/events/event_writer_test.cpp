@@ -17,7 +17,7 @@
 #include "decoded.h"
 #include "events/records.h"
 
-namespace {
+namespace event_writer_test {
 
 using namespace lockstep;
 using namespace lockstep::events;
@@ -273,4 +273,4 @@ TEST_F(EventWriterTest, OnADiskThatStaysFullTheWriterEndsAndWhatIsThereIsSound) 
   EXPECT_GT(read_sound(files().at(0)).size(), 300U);
 }
 
-}  // namespace
+}  // namespace event_writer_test

@@ -9,7 +9,7 @@
 
 #include "events/crc32c.h"
 
-namespace {
+namespace records_test {
 
 using namespace lockstep;
 using namespace lockstep::events;
@@ -105,4 +105,4 @@ TEST(Records, ThatClaimToBeHugeAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace records_test

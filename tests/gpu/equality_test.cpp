@@ -5,7 +5,7 @@
 #include "machine.h"
 #include "models.h"
 
-namespace {
+namespace equality_test {
 
 using namespace lockstep;
 
@@ -85,4 +85,4 @@ TEST(Mirrored, ATrainingWithDropoutRepeatsOnOneGpu) {
             "");
 }
 
-}  // namespace
+}  // namespace equality_test

@@ -9,7 +9,7 @@
 
 #include "machine.h"
 
-namespace {
+namespace gpu_test {
 
 using namespace lockstep;
 
@@ -57,4 +57,4 @@ TEST(Gpu, ALimitOfMemoryHoldsAndCanBeLifted) {
   EXPECT_EQ(torch::empty({128 * kMegabyte}, kFirst).numel(), 128 * kMegabyte);
 }
 
-}  // namespace
+}  // namespace gpu_test

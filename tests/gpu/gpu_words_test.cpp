@@ -6,7 +6,7 @@
 
 #include "gpu/gpu_words.h"
 
-namespace {
+namespace gpu_words_test {
 
 using namespace lockstep;
 using gpu::CudaFacts;
@@ -73,4 +73,4 @@ TEST(Gpu, ThereIsEitherAGpuOrAReasonWhyNot) {
   EXPECT_EQ(gpu::list().empty(), !gpu::why_none(kUnset).empty());
 }
 
-}  // namespace
+}  // namespace gpu_words_test

@@ -7,7 +7,7 @@
 
 #include "machine.h"
 
-namespace {
+namespace nccl_test {
 
 using namespace lockstep;
 using collective::Move;
@@ -105,4 +105,4 @@ TEST(Nccl, WorksAgainAfterAnAbort) {
   towers.expect_exchange();
 }
 
-}  // namespace
+}  // namespace nccl_test

@@ -11,7 +11,7 @@
 
 #include "numbers.h"
 
-namespace {
+namespace prefetch_test {
 
 using namespace lockstep;
 using namespace std::chrono_literals;
@@ -165,4 +165,4 @@ TEST(Prefetch, NeedsADepthAndWorkers) {
   EXPECT_THROW(input::prefetch(input::stream(Counting{1}), 0), ConfigError);
 }
 
-}  // namespace
+}  // namespace prefetch_test

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-namespace {
+namespace random_test {
 
 using namespace lockstep;
 
@@ -178,4 +178,4 @@ TEST(Permuted, RefusesAnItemThatIsNotThere) {
   EXPECT_THROW(permuted(-1, 5, 0, 0), std::logic_error);
 }
 
-}  // namespace
+}  // namespace random_test

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace {
+namespace reservoir_test {
 
 using lockstep::input::Reservoir;
 
@@ -40,4 +40,4 @@ TEST(Reservoir, DrawsEachItemAsOftenAsAnother) {
 
 TEST(Reservoir, OfNothingTakesNothing) { EXPECT_TRUE(sample(5, 0, 1).empty()); }
 
-}  // namespace
+}  // namespace reservoir_test

@@ -5,7 +5,7 @@
 
 #include "numbers.h"
 
-namespace {
+namespace source_test {
 
 using namespace lockstep;
 using tests::Counting;
@@ -164,4 +164,4 @@ TEST(SourceStream, IsRestoredAtEveryPoint) {
   });
 }
 
-}  // namespace
+}  // namespace source_test

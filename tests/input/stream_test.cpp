@@ -7,7 +7,7 @@
 
 #include "numbers.h"
 
-namespace {
+namespace stream_test {
 
 using namespace lockstep;
 using tests::Counting;
@@ -171,4 +171,4 @@ TEST(StreamDecorators, StayWhereTheyAreWhenAnItemCannotBeMade) {
   }
 }
 
-}  // namespace
+}  // namespace stream_test

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/error.h>
 
-namespace {
+namespace safetensors_test {
 
 using namespace lockstep;
 using namespace lockstep::io;
@@ -271,4 +271,4 @@ TEST(Safetensors, AHostileNameIsCutAndEscapedInTheMessage) {
   }
 }
 
-}  // namespace
+}  // namespace safetensors_test

@@ -8,7 +8,7 @@
 
 #include <lockstep/kernels/products.h>
 
-namespace {
+namespace matrix_product_test {
 
 using lockstep::kernels::PackedMatrix;
 using torch::Tensor;
@@ -141,4 +141,4 @@ TEST(MatrixProduct, RefusesWhatDoesNotFit) {
   EXPECT_THROW(PackedMatrix(torch::ones({4})), std::logic_error);
 }
 
-}  // namespace
+}  // namespace matrix_product_test

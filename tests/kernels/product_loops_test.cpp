@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace {
+namespace product_loops_test {
 
 using namespace lockstep::kernels::products;
 
@@ -105,4 +105,4 @@ TEST(ProductLoops, OfEveryKindTakeRowsThatCollideInTheCache) {
   }
 }
 
-}  // namespace
+}  // namespace product_loops_test

@@ -4,7 +4,7 @@
 
 #include "training.h"
 
-namespace {
+namespace convnet_test {
 
 using namespace training;
 
@@ -56,4 +56,4 @@ TEST_F(ConvNets, OptionsThatMakeNoNetworkAreRefused) {
   EXPECT_THROW(ConvNet({.classes = 0}), ConfigError);
 }
 
-}  // namespace
+}  // namespace convnet_test

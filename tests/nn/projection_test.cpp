@@ -13,7 +13,7 @@
 
 #include "second_derivative.h"
 
-namespace {
+namespace projection_test {
 
 using namespace lockstep;
 using namespace lockstep::nn;
@@ -435,4 +435,4 @@ TEST(SampledSoftmax, RefusesWhatDoesNotFit) {
       std::logic_error);
 }
 
-}  // namespace
+}  // namespace projection_test

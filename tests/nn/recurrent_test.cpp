@@ -14,7 +14,7 @@
 
 #include "second_derivative.h"
 
-namespace {
+namespace recurrent_test {
 
 using namespace lockstep;
 using namespace lockstep::nn;
@@ -358,4 +358,4 @@ TEST(Recurrent, RefusesSizesThatMakeNoLayer) {
   EXPECT_THROW(layer.forward(torch::zeros({2, 5, 2})), std::logic_error);
 }
 
-}  // namespace
+}  // namespace recurrent_test

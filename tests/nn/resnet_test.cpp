@@ -9,7 +9,7 @@
 
 #include "training.h"
 
-namespace {
+namespace resnet_test {
 
 using namespace training;
 
@@ -174,4 +174,4 @@ TEST_F(ResNets, OptionsThatMakeNoNetworkAreRefused) {
   EXPECT_THROW(ResNet(resnet20(10, 0)), ConfigError);
 }
 
-}  // namespace
+}  // namespace resnet_test

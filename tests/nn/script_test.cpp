@@ -13,7 +13,7 @@
 #include "base/temp_folder.h"
 #include "strategy/on_sim.h"
 
-namespace {
+namespace script_test {
 
 using namespace on_sim;
 using torch::Tensor;
@@ -352,4 +352,4 @@ TEST_F(ScriptTest, AModelWithoutParametersIsRefused) {
       std::string::npos);
 }
 
-}  // namespace
+}  // namespace script_test

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace {
+namespace seq2seq_learns_test {
 
 using namespace lockstep;
 using namespace lockstep::nn;
@@ -72,4 +72,4 @@ TEST(Seq2SeqLearns, ToReverseSequencesThatItHasNotSeen) {
   EXPECT_GE(exact(towers.model(), reversals(1'000'000, kRows)), 0.99 * kRows);
 }
 
-}  // namespace
+}  // namespace seq2seq_learns_test

@@ -13,7 +13,7 @@
 #include <functional>
 #include <set>
 
-namespace {
+namespace seq2seq_test {
 
 using namespace lockstep;
 using namespace lockstep::nn;
@@ -379,4 +379,4 @@ TEST_F(Seq2SeqTest, TrainsOnAnAccelerator) {
             "");
 }
 
-}  // namespace
+}  // namespace seq2seq_test

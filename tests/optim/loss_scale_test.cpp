@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/error.h>
 
-namespace {
+namespace loss_scale_test {
 
 using lockstep::ConfigError;
 using lockstep::LossScaling;
@@ -57,4 +57,4 @@ TEST(LossScale, RefusesWhatIsNoPowerOfTwo) {
   EXPECT_EQ(scale.value(), 65536);
 }
 
-}  // namespace
+}  // namespace loss_scale_test

@@ -2,7 +2,7 @@
 #include <lockstep/method.h>
 
 namespace lockstep {
-namespace {
+namespace method_test {
 
 std::vector<std::string> differences(const Method& before, const Method& now) {
   std::vector<std::string> lines;
@@ -58,5 +58,5 @@ TEST(Method, EveryFieldOfEveryOptimizerCounts) {
             9U);
 }
 
-}  // namespace
+}  // namespace method_test
 }  // namespace lockstep

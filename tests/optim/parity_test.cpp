@@ -6,7 +6,7 @@
 
 #include "optim/arena_of_slices.h"
 
-namespace {
+namespace parity_test {
 
 using namespace lockstep;
 using optim::Arena;
@@ -150,4 +150,4 @@ TEST(SliceUpdate, TensorFlowsRmsPropEqualsItsFigures) {
   }
 }
 
-}  // namespace
+}  // namespace parity_test

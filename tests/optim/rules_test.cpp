@@ -7,7 +7,7 @@
 
 #include <limits>
 
-namespace {
+namespace rules_test {
 
 using namespace lockstep;
 using optim::matches;
@@ -138,4 +138,4 @@ TEST(Rules, TheLearningRateOfAnyOptimizerCanBeReadAndSet) {
   EXPECT_EQ(learning_rate(Adam{.lr = 0.5}), 0.5);
 }
 
-}  // namespace
+}  // namespace rules_test

@@ -6,7 +6,7 @@
 
 #include "optim/arena_of_slices.h"
 
-namespace {
+namespace slice_update_test {
 
 using namespace lockstep;
 using optim::Arena;
@@ -152,4 +152,4 @@ TEST(SliceUpdate, SlotsAreNamedAndAsLongAsTheSlice) {
   EXPECT_EQ(names(Adagrad{}), "sum ");
 }
 
-}  // namespace
+}  // namespace slice_update_test

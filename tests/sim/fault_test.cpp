@@ -5,7 +5,7 @@
 #include <lockstep/error.h>
 #include <lockstep/placement.h>
 
-namespace {
+namespace fault_test {
 
 namespace sim = lockstep::sim;
 using on_sim::device;
@@ -106,4 +106,4 @@ TEST(Sim, TheMachineIsNotMadeAnewUnderATensor) {
   EXPECT_THROW(sim::configure({}), std::logic_error);
 }
 
-}  // namespace
+}  // namespace fault_test

@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-namespace {
+namespace history_test {
 
 using lockstep::sim::Access;
 using lockstep::sim::History;
@@ -76,4 +76,4 @@ TEST(SimHistory, ForgetsOneStreamOnly) {
   EXPECT_TRUE(history.conflict(8, 16, true, VectorClock{}));
 }
 
-}  // namespace
+}  // namespace history_test

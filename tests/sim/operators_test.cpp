@@ -7,7 +7,7 @@
 #include <functional>
 #include <thread>
 
-namespace {
+namespace operators_test {
 
 namespace F = torch::nn::functional;
 using on_sim::device;
@@ -347,4 +347,4 @@ TEST(Sim, ASparseTensorIsRefusedInOneSentence) {
     }
 }
 
-}  // namespace
+}  // namespace operators_test

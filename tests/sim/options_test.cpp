@@ -2,7 +2,7 @@
 #include <lockstep/error.h>
 #include <lockstep/sim.h>
 
-namespace {
+namespace options_test {
 
 using lockstep::sim::Fault;
 using lockstep::sim::parse_options;
@@ -44,4 +44,4 @@ TEST(Sim, BadOptionsAreRefusedByName) {
   }
 }
 
-}  // namespace
+}  // namespace options_test

@@ -10,7 +10,7 @@
 
 #include <set>
 
-namespace {
+namespace order_test {
 
 using lockstep::sim::MixedDevices;
 using lockstep::sim::OrderError;
@@ -335,4 +335,4 @@ TEST(Sim, AnOperatorMixesWithNumbersOfTheCpuOnly) {
   EXPECT_NO_THROW(x.index({torch::tensor({0, 2})}));
 }
 
-}  // namespace
+}  // namespace order_test

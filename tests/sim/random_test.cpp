@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-namespace {
+namespace random_test {
 
 using lockstep::device::RandomScope;
 using on_sim::device;
@@ -116,4 +116,4 @@ TEST_F(SimRandom, ThreadsTakeTurnsAtADevice) {
   EXPECT_TRUE(same_bits(two, two_again));
 }
 
-}  // namespace
+}  // namespace random_test

@@ -7,7 +7,7 @@
 
 #include <thread>
 
-namespace {
+namespace time_test {
 
 namespace sim = lockstep::sim;
 using lockstep::Seconds;
@@ -169,4 +169,4 @@ TEST(Sim, TheTimelineHasEachOperatorWhereItWas) {
   EXPECT_NEAR(spans[1].end.count(), 3e-3, 1e-12);
 }
 
-}  // namespace
+}  // namespace time_test

@@ -7,7 +7,7 @@
 #include <functional>
 #include <thread>
 
-namespace {
+namespace training_test {
 
 using on_sim::device;
 
@@ -106,4 +106,4 @@ TEST(Sim, AnLstmWithAttentionTrainsAsOnTheCpu) {
   expect_same_training<models::Attention>(models::sentences, 1e-4);
 }
 
-}  // namespace
+}  // namespace training_test

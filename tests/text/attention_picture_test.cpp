@@ -8,7 +8,7 @@
 
 #include "drawing/canvas.h"
 
-namespace {
+namespace attention_picture_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -121,4 +121,4 @@ TEST(AttentionPicture, NamesMustFitTheAttention) {
   EXPECT_THROW(attention_picture({}, {}, {}), std::logic_error);
 }
 
-}  // namespace
+}  // namespace attention_picture_test

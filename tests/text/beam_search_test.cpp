@@ -7,7 +7,7 @@
 #include "text/plain_search.h"
 #include "text/prefix_model.h"
 
-namespace {
+namespace beam_search_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -269,4 +269,4 @@ TEST(BeamSearch, BadOptionsAreNamed) {
   refused("coverage_penalty is -", {.coverage_penalty = -1});
 }
 
-}  // namespace
+}  // namespace beam_search_test

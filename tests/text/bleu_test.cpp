@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <lockstep/text/bleu.h>
 
-namespace {
+namespace bleu_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -94,4 +94,4 @@ TEST(Bleu, WithoutMatchesOrFourWordsItIs0) {
   EXPECT_EQ(bleu_counts("a b c d", "").value(), 0);
 }
 
-}  // namespace
+}  // namespace bleu_test

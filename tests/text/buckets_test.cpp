@@ -13,7 +13,7 @@
 
 #include "folder.h"
 
-namespace {
+namespace buckets_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -294,4 +294,4 @@ TEST(Buckets, QuantilesRefuseWhatHasNone) {
   EXPECT_THROW(quantile_buckets(pairs_of({{1, 1}}), 0), ConfigError);
 }
 
-}  // namespace
+}  // namespace buckets_test

@@ -4,7 +4,7 @@
 
 #include "pairs.h"
 
-namespace {
+namespace chatterbot_pairs_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -138,4 +138,4 @@ TEST_F(ChatterbotPairs, AFolderWithoutAnyIsAConfigErrorAndAMissingFileAnIoError)
   expect_missing(path, [&] { read_chatterbot_pairs(path, OnBadPair::skip, into(pairs)); });
 }
 
-}  // namespace
+}  // namespace chatterbot_pairs_test

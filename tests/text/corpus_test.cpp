@@ -10,7 +10,7 @@
 
 #include "folder.h"
 
-namespace {
+namespace corpus_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -208,4 +208,4 @@ TEST(TextHash, IsTheSameOnEveryMachine) {
   EXPECT_NE(text_hash("a"), text_hash("b"));
 }
 
-}  // namespace
+}  // namespace corpus_test

@@ -6,7 +6,7 @@
 
 #include "text/prefix_model.h"
 
-namespace {
+namespace decode_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -199,4 +199,4 @@ TEST(Decode, BadOptionsAreNamed) {
   expect_config_error("top_k is -3", [&] { sample(model, {.top_k = -3}); });
 }
 
-}  // namespace
+}  // namespace decode_test

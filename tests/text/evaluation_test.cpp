@@ -50,7 +50,7 @@ std::unique_ptr<TokenModel> token_model(Copier&, const torch::Tensor& source,
 
 }  // namespace copying
 
-namespace {
+namespace evaluation_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -185,4 +185,4 @@ TEST_F(TextEvaluation, ABeamOfOneIsGreedyAndAWiderOneASearch) {
   }
 }
 
-}  // namespace
+}  // namespace evaluation_test

@@ -5,7 +5,7 @@
 #include "pairs.h"
 #include "text/pair_rules.h"
 
-namespace {
+namespace gettext_pairs_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -197,4 +197,4 @@ TEST_F(GettextPairs, AFolderWithoutAnyIsAConfigErrorAndAMissingFileAnIoError) {
   expect_missing(path, [&] { read_gettext_pairs(path, OnBadPair::skip, into(pairs)); });
 }
 
-}  // namespace
+}  // namespace gettext_pairs_test

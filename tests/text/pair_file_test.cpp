@@ -15,7 +15,7 @@
 #include "base/system_call.h"
 #include "folder.h"
 
-namespace {
+namespace pair_file_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -239,4 +239,4 @@ TEST_F(PairFiles, AMillionPairsComeBack) {
   EXPECT_EQ(wrong, 0);
 }
 
-}  // namespace
+}  // namespace pair_file_test

@@ -6,7 +6,7 @@
 
 #include "pairs.h"
 
-namespace {
+namespace pair_rules_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -128,4 +128,4 @@ TEST(FilesOfPairs, AFolderWithoutSuchFilesSaysWhatToDo) {
   }
 }
 
-}  // namespace
+}  // namespace pair_rules_test

@@ -12,7 +12,7 @@
 
 #include "text/tokens.h"
 
-namespace {
+namespace tokens_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -301,4 +301,4 @@ TEST(Tokens, NothingIsPrinted) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-}  // namespace
+}  // namespace tokens_test

@@ -10,7 +10,7 @@
 #include "pairs.h"
 #include "text/pair_rules.h"
 
-namespace {
+namespace tsv_pairs_test {
 
 using namespace lockstep;
 using namespace lockstep::text;
@@ -190,4 +190,4 @@ TEST(ParallelPairs, AMissingFileIsAnIoErrorWithItsPath) {
   expect_missing(none, [&] { read_parallel(none, there); });
 }
 
-}  // namespace
+}  // namespace tsv_pairs_test

@@ -12,7 +12,7 @@
 #include "small_job.h"
 
 namespace lockstep {
-namespace {
+namespace checkpoint_test {
 
 namespace fs = std::filesystem;
 using testing::new_folder;
@@ -184,5 +184,5 @@ TEST(Checkpoint, WeightsHaveTheModelsOwnNames) {
                                              "one.bias", "one.weight", "two.bias", "two.weight"}));
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace lockstep

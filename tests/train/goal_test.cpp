@@ -5,7 +5,7 @@
 #include <cmath>
 
 namespace lockstep {
-namespace {
+namespace goal_test {
 
 TEST(Goal, LargerScoresAreBetterInEitherDirection) {
   const std::map<std::string, double> metrics = {{"other/loss", 3}, {"test/loss", 2}};
@@ -27,5 +27,5 @@ TEST(Limits, StepsAndEpochsGiveOneNumberOfSteps) {
   EXPECT_EQ(step_limit({}, 10), 0);
 }
 
-}  // namespace
+}  // namespace goal_test
 }  // namespace lockstep

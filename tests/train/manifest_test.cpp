@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 namespace lockstep {
-namespace {
+namespace manifest_test {
 
 using Json = nlohmann::ordered_json;
 
@@ -125,5 +125,5 @@ TEST(Manifest, SaysAtWhichByteItStopsBeingJson) {
   EXPECT_NE(problem(R"({"best": 1e999})"), "") << "a number that no double is";
 }
 
-}  // namespace
+}  // namespace manifest_test
 }  // namespace lockstep

@@ -4,7 +4,7 @@
 #include <cmath>
 
 namespace lockstep {
-namespace {
+namespace retention_test {
 
 /// Checkpoints an hour apart with these scores.
 std::vector<Candidate> hourly(const std::vector<double>& scores) {
@@ -58,5 +58,5 @@ TEST(Retention, SaysItsPlan) {
             "the last 3, one every 0.5 hours, the best 2");
 }
 
-}  // namespace
+}  // namespace retention_test
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include "small_job.h"
 
 namespace lockstep {
-namespace {
+namespace saver_test {
 
 namespace fs = std::filesystem;
 using testing::new_folder;
@@ -87,5 +87,5 @@ TEST(Saver, WhatIsInTheWayOfARemovalStaysAndIsTold) {
   EXPECT_EQ(save(folder, {3}).removed.size(), 2U) << "the next save makes up for it";
 }
 
-}  // namespace
+}  // namespace saver_test
 }  // namespace lockstep

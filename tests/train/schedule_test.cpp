@@ -5,7 +5,7 @@
 #include <cmath>
 
 namespace lockstep {
-namespace {
+namespace schedule_test {
 
 TEST(Schedule, ConstantIsConstant) {
   EXPECT_EQ(rate_factor({}, 0), 1);
@@ -75,5 +75,5 @@ TEST(Schedule, WhatCannotBeOneIsRefused) {
   EXPECT_NO_THROW(check_schedule({.shape = Piecewise{.boundaries = {5}, .factors = {1, 0.5}}}));
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace lockstep

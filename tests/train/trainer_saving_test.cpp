@@ -17,7 +17,7 @@
 #include "small_job.h"
 
 namespace lockstep {
-namespace {
+namespace trainer_saving_test {
 
 using namespace testing;
 
@@ -382,5 +382,5 @@ TEST(Trainer, ARunThatIsDoneDoesNothingWhenStartedAgain) {
   EXPECT_EQ(run(), std::tuple(0, 0U, 0U));
 }
 
-}  // namespace
+}  // namespace trainer_saving_test
 }  // namespace lockstep

@@ -16,7 +16,7 @@
 #include "small_job.h"
 
 namespace lockstep {
-namespace {
+namespace trainer_sim_test {
 
 using namespace testing;
 
@@ -63,5 +63,5 @@ TEST(TrainerOnSim, HistogramsGoOnWhenTheFirstDeviceIsLost) {
   EXPECT_EQ(steps_in(folder + "/checkpoints"), std::vector<std::int64_t>{kSteps});
 }
 
-}  // namespace
+}  // namespace trainer_sim_test
 }  // namespace lockstep

@@ -12,7 +12,7 @@
 #include "small_job.h"
 
 namespace lockstep {
-namespace {
+namespace trainer_test {
 
 using namespace testing;
 
@@ -243,5 +243,5 @@ TEST(Trainer, SaysItsPlanAtTheStart) {
   EXPECT_NE(plan.find("the last 2, one every 3 hours"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace trainer_test
 }  // namespace lockstep

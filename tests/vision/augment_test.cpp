@@ -8,7 +8,7 @@
 
 #include "pictures.h"
 
-namespace {
+namespace augment_test {
 
 using namespace lockstep;
 using namespace lockstep::vision;
@@ -188,4 +188,4 @@ TEST(Resize, EveryShapeIsTakenWhole) {
       }
 }
 
-}  // namespace
+}  // namespace augment_test

@@ -4,7 +4,7 @@
 
 #include "folder.h"
 
-namespace {
+namespace cifar_test {
 
 using namespace lockstep;
 using namespace lockstep::vision;
@@ -102,4 +102,4 @@ TEST_F(Cifar, AMissingFolderSaysWhatToUnpackAndAMissingFileItsName) {
   }
 }
 
-}  // namespace
+}  // namespace cifar_test

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace {
+namespace classify_test {
 
 using namespace lockstep;
 using namespace lockstep::vision;
@@ -140,4 +140,4 @@ TEST(Classify, IsWhatEvaluateMergesOverBatchesAndDevices) {
   EXPECT_EQ(merged.metrics.at("accuracy").weight, 50);
 }
 
-}  // namespace
+}  // namespace classify_test

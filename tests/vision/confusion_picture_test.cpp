@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <set>
 
-namespace {
+namespace confusion_picture_test {
 
 using namespace lockstep;
 using namespace lockstep::vision;
@@ -138,4 +138,4 @@ TEST(Canvas, WhatIsOutsideIsCutOff) {
   EXPECT_EQ(image.pixels.size(), 36U);
 }
 
-}  // namespace
+}  // namespace confusion_picture_test

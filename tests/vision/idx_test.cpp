@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace {
+namespace idx_test {
 
 using namespace lockstep;
 using namespace lockstep::vision;
@@ -248,4 +248,4 @@ TEST(FashionMnist, LoadsFromDebiansPackage) {
   }
 }
 
-}  // namespace
+}  // namespace idx_test

@@ -13,7 +13,7 @@
 
 #include "pictures.h"
 
-namespace {
+namespace image_file_test {
 
 using namespace lockstep;
 using namespace lockstep::vision;
@@ -200,4 +200,4 @@ TEST(ImageFile, AJpegOfEndlessScansIsRefused) {
   expect_corrupt(repeated(200), "JPEG");
 }
 
-}  // namespace
+}  // namespace image_file_test

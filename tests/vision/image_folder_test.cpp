@@ -6,7 +6,7 @@
 #include "folder.h"
 #include "pictures.h"
 
-namespace {
+namespace image_folder_test {
 
 using namespace lockstep;
 using namespace lockstep::vision;
@@ -157,4 +157,4 @@ TEST_F(Pictures, OptionsThatMakeNoSenseAreRefused) {
   EXPECT_THROW(ImageFolder(folder_.path(), {.normalisation = {{0.5}, {0.5}}}), ConfigError);
 }
 
-}  // namespace
+}  // namespace image_folder_test

@@ -4,7 +4,7 @@
 #include <lockstep/vision/idx.h>
 #include <lockstep/vision/image_set.h>
 
-namespace {
+namespace image_set_test {
 
 using namespace lockstep;
 using namespace lockstep::vision;
@@ -102,4 +102,4 @@ TEST(FashionMnistSet, HasTheImagesAndLabelsOfTheFloats) {
   EXPECT_TRUE(torch::equal(batch.target, floats.labels));
 }
 
-}  // namespace
+}  // namespace image_set_test
