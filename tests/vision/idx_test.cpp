@@ -15,19 +15,19 @@ namespace idx_test {
 using namespace lockstep;
 using namespace lockstep::vision;
 namespace fs = std::filesystem;
-using Bytes = std::string;
+using FileText = std::string;
 
 /// A file's content: 0 0 8 n, the sizes as big-endian numbers of four bytes, the data.
-Bytes idx(const std::vector<std::uint32_t>& sizes, const Bytes& data) {
-  Bytes bytes = {0, 0, 8, static_cast<char>(sizes.size())};
+FileText idx(const std::vector<std::uint32_t>& sizes, const FileText& data) {
+  FileText bytes = {0, 0, 8, static_cast<char>(sizes.size())};
   for (const std::uint32_t size : sizes)
     for (const unsigned shift : {24U, 16U, 8U, 0U})
       bytes += static_cast<char>(static_cast<unsigned char>(size >> shift));
   return bytes + data;
 }
 
-Bytes counting(std::size_t count) {
-  Bytes data;
+FileText counting(std::size_t count) {
+  FileText data;
   for (std::size_t i = 0; i < count; ++i)
     data += static_cast<char>(static_cast<unsigned char>(i * 7 % 256));
   return data;
@@ -45,12 +45,12 @@ class Idx : public testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string folder() const { return folder_.string(); }
 
-  std::string write(const std::string& name, const Bytes& bytes) const {
+  std::string write(const std::string& name, const FileText& bytes) const {
     std::ofstream(path(name), std::ios::binary) << bytes;
     return path(name);
   }
 
-  std::string write_gz(const std::string& name, const Bytes& bytes) const {
+  std::string write_gz(const std::string& name, const FileText& bytes) const {
     gzFile file = gzopen(path(name).c_str(), "wb");
     const int written = gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
     if (gzclose(file) != Z_OK || written != static_cast<int>(bytes.size()))
@@ -59,7 +59,7 @@ class Idx : public testing::Test {
   }
 
   /// The test split of a Fashion-MNIST folder.
-  void write_split(const Bytes& images, const Bytes& labels) const {
+  void write_split(const FileText& images, const FileText& labels) const {
     write_gz("t10k-images-idx3-ubyte.gz", images);
     write_gz("t10k-labels-idx1-ubyte.gz", labels);
   }
@@ -68,11 +68,11 @@ class Idx : public testing::Test {
   fs::path folder_;
 };
 
-void expect_content(const torch::Tensor& found, torch::IntArrayRef sizes, const Bytes& data) {
+void expect_content(const torch::Tensor& found, torch::IntArrayRef sizes, const FileText& data) {
   EXPECT_EQ(found.scalar_type(), torch::kUInt8);
   EXPECT_EQ(found.sizes(), sizes);
   ASSERT_EQ(found.nbytes(), data.size());
-  EXPECT_EQ(Bytes(static_cast<const char*>(found.const_data_ptr()), data.size()), data);
+  EXPECT_EQ(FileText(static_cast<const char*>(found.const_data_ptr()), data.size()), data);
 }
 
 /// Reading `path` must throw CorruptFile at `offset`, with a message that has the path and `what`.
@@ -103,7 +103,7 @@ TEST_F(Idx, PlainFilesOfOneToFourDimensionsAreReadBack) {
 }
 
 TEST_F(Idx, GzippedFilesAreReadBackWhateverTheirName) {
-  const Bytes data = counting(70000);
+  const FileText data = counting(70000);
   expect_content(read_idx(write_gz("a.gz", idx({70, 1000}, data))), {70, 1000}, data);
   expect_content(read_idx(write_gz("no-suffix", idx({70, 1000}, data))), {70, 1000}, data);
 }
@@ -114,7 +114,7 @@ TEST_F(Idx, FilesWithoutAnyItemAreReadBack) {
 }
 
 TEST_F(Idx, AFileThatEndsEarlyIsCorruptWhereItEnds) {
-  const Bytes whole = idx({2, 5}, counting(10));
+  const FileText whole = idx({2, 5}, counting(10));
   expect_corrupt(write("empty", ""), 0, "first four bytes");
   expect_corrupt(write("magic", whole.substr(0, 3)), 3, "first four bytes");
   expect_corrupt(write("size", whole.substr(0, 10)), 10, "size of a dimension");
@@ -122,14 +122,14 @@ TEST_F(Idx, AFileThatEndsEarlyIsCorruptWhereItEnds) {
 }
 
 TEST_F(Idx, EveryBeginningOfAFileIsCorrupt) {
-  const Bytes whole = idx({2, 50}, counting(100));
+  const FileText whole = idx({2, 50}, counting(100));
   for (std::size_t length = 0; length < whole.size(); ++length)
     EXPECT_THROW(read_idx(write("plain", whole.substr(0, length))), CorruptFile) << length;
 }
 
 TEST_F(Idx, EveryBeginningOfAGzippedFileIsCorrupt) {
   const std::string complete = write_gz("complete.gz", idx({2, 50}, counting(100)));
-  Bytes zipped(fs::file_size(complete), 0);
+  FileText zipped(fs::file_size(complete), 0);
   std::ifstream(complete, std::ios::binary)
       .read(zipped.data(), static_cast<std::streamsize>(zipped.size()));
   for (std::size_t length = 0; length < zipped.size(); ++length)
@@ -147,10 +147,10 @@ TEST_F(Idx, AGzippedFileWithAFlippedByteIsCorrupt) {
 }
 
 TEST_F(Idx, AnotherMagicIsRefused) {
-  const Bytes good = idx({2}, counting(2));
+  const FileText good = idx({2}, counting(2));
   for (const auto& [place, value] :
        std::vector<std::pair<std::size_t, char>>{{0, 1}, {1, 1}, {2, 9}, {2, 13}, {3, 0}, {3, 5}}) {
-    Bytes bad = good;
+    FileText bad = good;
     bad[place] = value;
     expect_corrupt(write("magic", bad), 0, "0 0 8 n");
   }
@@ -198,7 +198,8 @@ TEST_F(Idx, AFileTheSystemRefusesToReadIsAnIoErrorNotACorruptFile) {
 }
 
 TEST_F(Idx, ImagesBecomeFloatsFrom0To1WithAChannel) {
-  write_split(idx({2, 1, 3}, Bytes("\x00\x33\xff\xff\x66\x00", 6)), idx({2}, Bytes("\x09\x00", 2)));
+  write_split(idx({2, 1, 3}, FileText("\x00\x33\xff\xff\x66\x00", 6)),
+              idx({2}, FileText("\x09\x00", 2)));
   const LabelledImages found = fashion_mnist(Subset::test, folder());
   EXPECT_EQ(found.images.sizes(), torch::IntArrayRef({2, 1, 1, 3}));
   EXPECT_EQ(found.images.scalar_type(), torch::kFloat32);
@@ -219,7 +220,7 @@ TEST_F(Idx, AMissingFashionMnistFolderNamesDebiansPackage) {
 }
 
 TEST_F(Idx, ALabelAbove9IsCorruptWhereItStands) {
-  write_split(idx({3, 1, 2}, counting(6)), idx({3}, Bytes("\x09\x0a\x00", 3)));
+  write_split(idx({3, 1, 2}, counting(6)), idx({3}, FileText("\x09\x0a\x00", 3)));
   expect_corrupt(path("t10k-labels-idx1-ubyte.gz"), 9, "a label from 0 to 9, not 10",
                  [this] { fashion_mnist(Subset::test, folder()); });
 }
