@@ -77,8 +77,8 @@ struct Case {
   std::vector<Tensor> factors;
 };
 
-void expect_close(const std::vector<Tensor>& found, const std::vector<Tensor>& expected,
-                  double tolerance) {
+void expect_all_close(const std::vector<Tensor>& found, const std::vector<Tensor>& expected,
+                      double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     ASSERT_EQ(found[i].sizes(), expected[i].sizes());
@@ -96,23 +96,23 @@ TEST_P(RecurrentCell, EqualsPlainStepsAndTheirGradientsInDoublePrecision) {
   Case one(GetParam());
   const CellState found = one.layer.forward(one.inputs, one.start);
   const CellState expected = plain(one.layer, one.inputs, one.start);
-  expect_close(found, expected, 1e-10);
-  expect_close(one.gradients(found), one.gradients(expected), 1e-10);
+  expect_all_close(found, expected, 1e-10);
+  expect_all_close(one.gradients(found), one.gradients(expected), 1e-10);
 }
 
 TEST_P(RecurrentCell, EqualsPlainStepsAndTheirGradientsInSinglePrecision) {
   Case one(GetParam(), torch::kFloat32);
   const CellState found = one.layer.forward(one.inputs, one.start);
   const CellState expected = plain(one.layer, one.inputs, one.start);
-  expect_close(found, expected, 2e-6);                                // numbers of about 1
-  expect_close(one.gradients(found), one.gradients(expected), 5e-5);  // of up to about 30
+  expect_all_close(found, expected, 2e-6);                                // numbers of about 1
+  expect_all_close(one.gradients(found), one.gradients(expected), 5e-5);  // of up to about 30
 }
 
 TEST_P(RecurrentCell, StartsAtZeroWithoutAState) {
   Case one(GetParam());
   CellState zeros;
   for (const Tensor& part : one.start) zeros.push_back(torch::zeros_like(part));
-  expect_close(one.layer.forward(one.inputs), one.layer.forward(one.inputs, zeros), 0);
+  expect_all_close(one.layer.forward(one.inputs), one.layer.forward(one.inputs, zeros), 0);
 }
 
 TEST_P(RecurrentCell, GradientsWithoutAStateAreThoseOfOneOfZeros) {
@@ -129,8 +129,9 @@ TEST_P(RecurrentCell, GradientsWithoutAStateAreThoseOfOneOfZeros) {
             {(steps[0] * factors).sum()},
             {one.inputs, one.layer.weight_input, one.layer.weight_hidden, one.layer.bias});
       };
-      expect_close(gradients(one.layer.forward(inputs)), gradients(plain(one.layer, inputs, zeros)),
-                   type == torch::kFloat64 ? 1e-10 : 5e-5);
+      expect_all_close(gradients(one.layer.forward(inputs)),
+                       gradients(plain(one.layer, inputs, zeros)),
+                       type == torch::kFloat64 ? 1e-10 : 5e-5);
     }
 }
 
@@ -140,14 +141,14 @@ TEST_P(RecurrentCell, InputsWithoutGradientGiveTheSameGradientsOfTheWeights) {
     const Tensor sum = one.layer.forward(inputs)[0].sum();
     return torch::autograd::grad({sum}, one.layer.parameters());
   };
-  expect_close(gradients(one.inputs.detach()), gradients(one.inputs), 0);
+  expect_all_close(gradients(one.inputs.detach()), gradients(one.inputs), 0);
 }
 
 TEST_P(RecurrentCell, BackwardTwiceGivesTheSame) {
   Case one(GetParam(), torch::kFloat32);
   const Tensor sum = one.layer.forward(one.inputs, one.start)[0].sum();
   const auto first = torch::autograd::grad({sum}, {one.inputs}, {}, true);
-  expect_close(torch::autograd::grad({sum}, {one.inputs}), first, 0);
+  expect_all_close(torch::autograd::grad({sum}, {one.inputs}), first, 0);
 }
 
 /// Whether LibTorch says that backward() finds a tensor changed.
@@ -192,7 +193,7 @@ TEST_P(RecurrentCell, WhatItHasCopiedMayBeChangedInPlace) {
     inputs.mul_(2);
     for (const Tensor& part : start) part.mul_(2);
   }
-  expect_close(one.gradients(found), one.gradients(expected), 0);
+  expect_all_close(one.gradients(found), one.gradients(expected), 0);
 }
 
 TEST_P(RecurrentCell, RefusesASecondDerivativeAndSaysWhatHasOne) {
@@ -230,7 +231,7 @@ TEST_P(RecurrentCell, RunsUnderAutocast) {
   const CellState lower = one.layer.forward(one.inputs, one.start);
   at::autocast::set_autocast_enabled(torch::kCPU, false);
   EXPECT_EQ(lower[0].scalar_type(), torch::kBFloat16);
-  expect_close({lower[0].to(torch::kFloat32)}, {whole[0]}, 0.1);
+  expect_all_close({lower[0].to(torch::kFloat32)}, {whole[0]}, 0.1);
   lower[0].to(torch::kFloat32).sum().backward();
   EXPECT_EQ(one.layer.bias.grad().scalar_type(), torch::kFloat32);
 }
@@ -246,7 +247,7 @@ TEST(Recurrent, EqualsLibTorchsLstm) {
   const Tensor inputs = torch::randn({kTime, kRows, kInputs});
   const auto [outputs, last] = theirs(inputs);
   const CellState found = layer.forward(inputs);
-  expect_close({found[0], found[1][kTime - 1]}, {outputs, std::get<1>(last)[0]}, 1e-6);
+  expect_all_close({found[0], found[1][kTime - 1]}, {outputs, std::get<1>(last)[0]}, 1e-6);
 }
 
 TEST(Recurrent, EqualsLibTorchsGruWithItsBlocksInOurOrder) {
@@ -262,7 +263,7 @@ TEST(Recurrent, EqualsLibTorchsGruWithItsBlocksInOurOrder) {
   layer.bias.copy_(torch::cat({input_bias[2], input_bias[0] + hidden_bias[0],
                                input_bias[1] + hidden_bias[1], hidden_bias[2]}));
   const Tensor inputs = torch::randn({kTime, kRows, kInputs});
-  expect_close(layer.forward(inputs), {std::get<0>(theirs(inputs))}, 1e-6);
+  expect_all_close(layer.forward(inputs), {std::get<0>(theirs(inputs))}, 1e-6);
 }
 
 /// Activations of the loops on floats, over all magnitudes, against double precision.

@@ -16,6 +16,7 @@
 namespace script_test {
 
 using namespace on_sim;
+using lockstep::nn::ScriptModule;
 using torch::Tensor;
 using Script = torch::jit::Module;
 

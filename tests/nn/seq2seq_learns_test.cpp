@@ -49,7 +49,7 @@ double exact(Seq2Seq& model, const SequenceBatch& batch) {
 }
 
 TEST(Seq2SeqLearns, ToReverseSequencesThatItHasNotSeen) {
-  constexpr int kSteps = 350;
+  constexpr int kMostSteps = 350;
   constexpr double kRate = 4e-3;
   Mirrored<Seq2Seq> towers({.method = {.shards = 2,
                                        .optimizer = Adam{.lr = kRate},
@@ -61,8 +61,8 @@ TEST(Seq2SeqLearns, ToReverseSequencesThatItHasNotSeen) {
                                           .hidden = 128,
                                           .layers = 1,
                                           .bidirectional = true});
-  const Schedule schedule = {.shape = Cosine{.steps = kSteps, .floor = 0.01}, .warm_up = 20};
-  for (int step = 0; step < kSteps; ++step) {
+  const Schedule schedule = {.shape = Cosine{.steps = kMostSteps, .floor = 0.01}, .warm_up = 20};
+  for (int step = 0; step < kMostSteps; ++step) {
     towers.set_learning_rate(kRate * rate_factor(schedule, step));
     towers.step(
         reversals(static_cast<std::uint64_t>(step), 64),
