@@ -13,6 +13,14 @@
 
 #include "text/tokens.h"
 
+// libsentencepiece and libc10 both have a global variable of this name: a flag of 32 bytes and an
+// int. The dynamic linker makes them one. Were it libc10's, the flag's constructor would overwrite
+// the mutex behind it, and the first TorchScript to run would wait for ever. Here both have the
+// room they need.
+extern "C" {
+alignas(16) char FLAGS_minloglevel[64] = {};
+}
+
 namespace lockstep::text {
 namespace {
 
