@@ -76,7 +76,7 @@ void tell_changes(const Manifest& manifest, const Recipe& recipe) {
 /// The fields of the method that --set changes, so that going on from a checkpoint is allowed to.
 /// Throws ConfigError for those that changed in the recipe itself.
 std::vector<std::string> asked_changes(const FoundCheckpoint& found, const TrainFlags& flags,
-                                       const Method& method) {
+                                       const Recipe& recipe, const Method& method) {
   const Manifest& manifest = found.checkpoint.manifest;
   if (manifest.shards != method.shards)
     throw ConfigError("the checkpoint is of a training in " + std::to_string(manifest.shards) +
@@ -85,7 +85,9 @@ std::vector<std::string> asked_changes(const FoundCheckpoint& found, const Train
   const Recipe asked = manifest.recipe.empty()
                            ? Recipe{}
                            : kept_recipe(manifest.recipe, "the checkpoint's recipe", flags.sets);
-  const auto as_asked = fields_of(strategy_options(asked, {}).method);
+  auto as_asked = fields_of(strategy_options(asked, {}).method);
+  if (asked.optimizer.decay_biases_and_norms == recipe.optimizer.decay_biases_and_norms)
+    as_asked["rules"] = fields_of(method).at("rules");  // the family makes them of that field
   std::vector<std::string> names;
   std::string refused;
   for (const FieldChange& change : changes(manifest, method)) {
@@ -157,7 +159,7 @@ int train(TrainFlags flags, const Environment& environment) {
   options.folder = checkpoints_of(flags.run_dir);
   options.lock = lock;
   options.stop = signalled;
-  if (found) options.changes = asked_changes(*found, flags, job->strategy().method());
+  if (found) options.changes = asked_changes(*found, flags, recipe, job->strategy().method());
   Trainer trainer(*job, std::move(options), observers);
   if (found) trainer.resume(*found);
   found.reset();

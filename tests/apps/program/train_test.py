@@ -220,6 +220,16 @@ class Refusals(ProgramTest):
                            "--set", "seed=2")
         self.assertExit(0, result)
         self.assertSays("changed since the checkpoint: optimizer.lr: 0.003 -> 0.002", result.err)
+        with open(plain, "w") as file:
+            file.write(fields.replace("decay_biases_and_norms = true",
+                                      "decay_biases_and_norms = false"))
+        run = self.run_path("decay")
+        shutil.copytree(self.given, run)
+        result = self.call("train", plain, "--run-dir", run)
+        self.assertExit(2, result)
+        self.assertSays(r"\(rules: none -> ", result.err)
+        self.assertExit(0, self.call("train", plain, "--run-dir", run, "--set",
+                                     "optimizer.decay_biases_and_norms=false"))
 
     def test_another_model_is_refused_by_the_name_of_a_tensor(self):
         self.refused(r"'[a-z0-9]+\.weight' of the state", sets=["model.width=3"])
