@@ -9,8 +9,11 @@
 // processes, both are told the same moves between them in the same order.
 
 #include <c10/core/Stream.h>
+#include <lockstep/device.h>
+#include <lockstep/exchange.h>
 #include <torch/torch.h>
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -56,5 +59,8 @@ class Transport {
   /// Ends what is enqueued and waiting, where that could hang. Any thread.
   virtual void abort() noexcept {}
 };
+
+/// The transport of that kind for towers on `devices`, all of one kind.
+std::unique_ptr<Transport> make_transport(TransportKind kind, const std::vector<Device>& devices);
 
 }  // namespace lockstep::collective

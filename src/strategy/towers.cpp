@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "collective/exchange.h"
-#include "collective/nccl.h"
-#include "collective/peer_copy.h"
 #include "collective/shared_memory.h"
 #include "collective/thread_meeting.h"
 #include "device/accelerator.h"
@@ -121,23 +119,17 @@ std::unique_ptr<collective::Collective> Towers::make_collective() const {
     return std::make_unique<collective::SharedMemory>(std::move(meeting), method_.shards);
   const bool fast = method_.reduction == Reduction::fast;
   std::vector<collective::Party> parties;
-  std::vector<int> gpus;
+  std::vector<Device> devices;
   for (const Tower& tower : towers_) {
-    gpus.push_back(tower.device.index);
+    devices.push_back(tower.device);
     const ShardRange range = fast ? ShardRange{tower.rank, tower.rank + 1} : tower.shards;
     parties.push_back({tower.device, range.first, range.end, replicas_.parameters(tower.place)});
   }
-  std::unique_ptr<collective::Transport> transport;
-  const TransportKind asked = where_.exchange.transport;
-  if (asked == TransportKind::nccl || (asked == TransportKind::best && kind == DeviceKind::gpu))
-    transport = collective::make_nccl(gpus);
-  else
-    transport = std::make_unique<collective::PeerCopy>();
   return std::make_unique<collective::Exchange>(
       std::move(parties),
       collective::ExchangeShape{fast ? size() : method_.shards, map_.layouts, map_.buckets,
                                 where_.exchange, method_.reduction},
-      std::move(meeting), std::move(transport));
+      std::move(meeting), collective::make_transport(where_.exchange.transport, devices));
 }
 
 void Towers::start(const Job& job) {
