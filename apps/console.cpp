@@ -100,6 +100,7 @@ class JsonConsole : public Observer {
   void started(const TrainingStart& start) override {
     print({{"event", "start"},
            {"step", start.progress.step},
+           {"strategy", start.strategy},
            {"devices", start.devices},
            {"shards", start.shards},
            {"plan", start.plan}});

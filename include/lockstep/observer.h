@@ -23,6 +23,7 @@ struct TrainingStart {
   /// One replica of the model. Call this each time you look: its device can be lost meanwhile.
   std::function<const torch::nn::Module&()> model;
   const TrainingProgress& progress;  ///< step 0, or where a checkpoint stood
+  std::string strategy;              ///< "mirrored"
   std::vector<std::string> devices;
   int shards = 0;                 ///< parts of the global batch; the result depends on this number
   std::vector<std::string> plan;  ///< lines for people: limits, cadence, retention

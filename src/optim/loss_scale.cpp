@@ -36,7 +36,7 @@ void LossScale::update(bool overflow) {
   }
 }
 
-void LossScale::restore(const State& state) {
+void LossScale::restore(const ScaleState& state) {
   require_valid(state.scale);
   state_ = state;
 }

@@ -11,10 +11,10 @@ namespace lockstep::optim {
 class LossScale {
  public:
   /// What a checkpoint keeps.
-  struct State {
+  struct ScaleState {
     double scale = 1;
     std::int64_t good_steps = 0;  ///< since the scale changed last
-    friend bool operator==(const State&, const State&) = default;
+    friend bool operator==(const ScaleState&, const ScaleState&) = default;
   };
 
   /// Throws ConfigError for a first scale that is no power of two from 1 to 2^24, or an interval
@@ -26,12 +26,12 @@ class LossScale {
   /// A step is over: `overflow` says that its gradients were not finite.
   void update(bool overflow);
 
-  State state() const { return state_; }
-  void restore(const State& state);  ///< throws ConfigError for a scale that cannot be
+  ScaleState state() const { return state_; }
+  void restore(const ScaleState& state);  ///< throws ConfigError for a scale that cannot be
 
  private:
   std::int64_t growth_interval_;
-  State state_;
+  ScaleState state_;
 };
 
 }  // namespace lockstep::optim

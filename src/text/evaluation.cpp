@@ -33,9 +33,9 @@ std::string bucket_name(const Bucket& bucket) {
   return std::to_string(bucket.source) + "-" + std::to_string(bucket.target);
 }
 
-std::string text_of(const std::vector<Sample>& samples) {
+std::string text_of(const std::vector<DecodedPair>& samples) {
   std::string text;
-  for (const Sample& sample : samples)
+  for (const DecodedPair& sample : samples)
     text += "- source: " + sample.source + "\n  decoded: " + sample.decoded +
             "\n  data: " + sample.target + "\n";
   return text;
@@ -55,7 +55,7 @@ Evaluated& Evaluated::operator+=(const Evaluated& other) {
   metrics += other.metrics;
   bleu += other.bleu;
   copied += other.copied;
-  for (const Sample& sample : other.samples)
+  for (const DecodedPair& sample : other.samples)
     if (samples.size() < kSamples) samples.push_back(sample);
   if (!attention) attention = other.attention;
   return *this;
@@ -104,8 +104,8 @@ void Evaluator::decode(const SequenceBatch& batch, const Begin& begin, Evaluated
   for (std::int64_t row = 0; row < sources.size(0); ++row) {
     const Hypothesis& best = found[static_cast<std::size_t>(row)].front();
     const Tokens source = row_of(sources, row), target = row_of(targets, row);
-    const Sample sample{tokens_->decode(source), tokens_->decode(target),
-                        tokens_->decode(best.tokens)};
+    const DecodedPair sample{tokens_->decode(source), tokens_->decode(target),
+                             tokens_->decode(best.tokens)};
     // Encoded again: the same text may be decoded from other tokens.
     const double weight = answers_->weight(source);
     const bool exact = answers_->has(source, tokens_->encode(sample.decoded));

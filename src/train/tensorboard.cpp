@@ -38,9 +38,12 @@ class TensorBoard::Impl {
     const int count = static_cast<int>(start.devices.size());
     if (const auto uneven = uneven_shards(start.shards, count); !uneven.empty())
       shards += ". " + uneven;
-    writer_->text(
-        "run", start.progress.step,
-        rows({{"devices", devices}, {"plan", plan}, {"shards", shards}}) + "\n" + options_.text);
+    writer_->text("run", start.progress.step,
+                  rows({{"devices", devices},
+                        {"plan", plan},
+                        {"shards", shards},
+                        {"strategy", start.strategy}}) +
+                      "\n" + options_.text);
     if (!options_.hyper_parameters.empty())
       writer_->hyper_parameters(options_.hyper_parameters, options_.metrics);
   }

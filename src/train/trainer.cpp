@@ -112,6 +112,7 @@ TrainingEnd Trainer::Impl::loop() {
   const auto model = [this]() -> const torch::nn::Module& { return job_.strategy().module(); };
   tell(&Observer::started, TrainingStart{.model = model,
                                          .progress = progress_,
+                                         .strategy = job_.strategy().name(),
                                          .devices = device_names(),
                                          .shards = job_.strategy().method().shards,
                                          .plan = plan(),

@@ -47,7 +47,7 @@ class Answers {
 };
 
 /// What was decoded for one source.
-struct Sample {
+struct DecodedPair {
   std::string source;
   std::string target;  ///< of the data
   std::string decoded;
@@ -57,8 +57,8 @@ struct Sample {
 struct Evaluated {
   Metrics metrics = {};  ///< "loss", "exact", and the loss of each bucket as "perplexity/5-10"
   BleuCounts bleu = {};
-  BleuCounts copied = {};            ///< of the sources themselves: BLEU without a model
-  std::vector<Sample> samples = {};  ///< the first few
+  BleuCounts copied = {};                 ///< of the sources themselves: BLEU without a model
+  std::vector<DecodedPair> samples = {};  ///< the first few
   std::optional<Image> attention = std::nullopt;  ///< of the first text
 
   Evaluated& operator+=(const Evaluated& other);
