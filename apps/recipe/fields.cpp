@@ -18,23 +18,23 @@ Section top(Recipe& own) {
   }
   add_words(section, "family", own.family, names, help);
   section.add("seed", own.seed,
-              "of initial weights, dropout, order of the data and augmentation; the same seed and "
-              "shards give the same result",
+              "seed for the initial weights, dropout, data order and augmentation; the same seed "
+              "and shards give the same result",
               at_least(0));
   section.add("shards", own.shards,
-              "parts of the global batch: what the result depends on, where the number of devices "
-              "does not matter; a run that resumes keeps its checkpoint's number if none is set",
+              "parts of the global batch; the result depends on this number and not on the number "
+              "of devices; a resumed run keeps the number in its checkpoint unless you set another",
               from_to(1, 65536));
   section.add_choice("precision", own.precision,
                      {{Precision::float32, "float32"},
                       {Precision::bfloat16, "bfloat16"},
                       {Precision::float16, "float16"}},
-                     "of forward and backward; the weights stay float32");
+                     "number format of the forward and backward pass; weights stay float32");
   return section;
 }
 
 Section data(DataRecipe& own, const Family& family) {
-  Section section{"data", "What it is trained on.", {}};
+  Section section{"data", "What to train on.", {}};
   std::vector<std::string> kinds;
   std::vector<std::string> installed;
   std::string help;
@@ -51,11 +51,12 @@ Section data(DataRecipe& own, const Family& family) {
                     ? ""
                     : "; empty: where the kind is installed (" + listed(installed) + ")"))
       .of_family = true;
-  section.add("batch", own.batch, "rows of a step, over all devices: images, or pairs of texts",
+  section.add("batch", own.batch, "images or text pairs in one step, over all devices together",
               from_to(1, 1 << 20));
-  section.add("test_batch", own.test_batch, "rows at one go when evaluating", from_to(1, 1 << 20));
-  section.add("workers", own.workers, "threads that make batches", from_to(1, 1024));
-  section.add("prefetch", own.prefetch, "batches made ahead", from_to(1, 1024));
+  section.add("test_batch", own.test_batch, "images or text pairs in one batch of an evaluation",
+              from_to(1, 1 << 20));
+  section.add("workers", own.workers, "threads that prepare batches", from_to(1, 1024));
+  section.add("prefetch", own.prefetch, "batches prepared ahead of time", from_to(1, 1024));
   return section;
 }
 

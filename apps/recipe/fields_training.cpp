@@ -30,27 +30,27 @@ Section optimizer(OptimizerRecipe& own) {
                       {OptimizerName::rmsprop, "rmsprop"},
                       {OptimizerName::tensorflow_rmsprop, "tensorflow_rmsprop"},
                       {OptimizerName::adagrad, "adagrad"}},
-                     "the rule; rmsprop is PyTorch's");
+                     "the optimizer; rmsprop is PyTorch's, tensorflow_rmsprop TensorFlow's");
   section.add("lr", own.lr, "learning rate, before the schedule's factor", above(0));
-  section.add("momentum", own.momentum, "of sgd, momentum, rmsprop and tensorflow_rmsprop",
+  section.add("momentum", own.momentum, "momentum of sgd, momentum, rmsprop and tensorflow_rmsprop",
               from_to_below(0, 1));
-  section.add("nesterov", own.nesterov, "of sgd and momentum: look ahead, as Nesterov");
+  section.add("nesterov", own.nesterov, "sgd and momentum: use Nesterov's momentum");
   section.add("weight_decay", own.weight_decay,
-              "added to the gradient as L2; adamw shrinks the weights instead", at_least(0));
+              "L2 penalty, added to the gradient; adamw shrinks the weights instead", at_least(0));
   section.add("decay_biases_and_norms", own.decay_biases_and_norms,
-              "false: no weight decay for biases and for the weights of norms: all that has one "
-              "dimension");
-  section.add("clip", own.clip, "largest global norm of the gradient; 0: any", at_least(0));
-  section.add("average", own.average, "decay of a moving average of the weights; 0: none",
+              "apply weight decay to biases and normalisation layers too");
+  section.add("clip", own.clip, "largest global norm of the gradient (0: no clipping)",
+              at_least(0));
+  section.add("average", own.average, "decay of a moving average of the weights (0: off)",
               from_to_below(0, 1));
   section.add("average_warm_up", own.average_warm_up,
-              "the average's decay starts low: min(average, (1 + step) / (10 + step))");
+              "start with a lower decay: min(average, (1 + step) / (10 + step))");
   add_constants(section, own);
   return section;
 }
 
 Section schedule(ScheduleRecipe& own) {
-  Section section{"schedule", "A factor for the learning rate, by step.", {}};
+  Section section{"schedule", "A factor for the learning rate that changes with the step.", {}};
   section.add_choice("name", own.name,
                      {{ScheduleName::constant, "constant"},
                       {ScheduleName::exponential, "exponential"},
@@ -58,50 +58,51 @@ Section schedule(ScheduleRecipe& own) {
                       {ScheduleName::cosine, "cosine"},
                       {ScheduleName::inverse_sqrt, "inverse_sqrt"},
                       {ScheduleName::plateau, "plateau"}},
-                     "how the factor goes after the warm-up");
+                     "how the factor changes after the warm-up");
   section.add("warm_up", own.warm_up, "steps over which the factor rises from 0 to 1", at_least(0));
-  section.add("decay_rate", own.decay_rate, "of exponential: the factor's factor", above(0));
+  section.add("decay_rate", own.decay_rate,
+              "exponential: multiply the factor by this once every decay_steps", above(0));
   section.add("decay_steps", own.decay_steps,
-              "of exponential: steps for one decay_rate; of cosine: the step where it ends, 0: the "
-              "last of the training",
+              "exponential: steps for one decay_rate; cosine: the step at which it ends (0: the "
+              "last step of the training)",
               at_least(0));
-  section.add("staircase", own.staircase, "of exponential: only at whole decay_steps");
+  section.add("staircase", own.staircase,
+              "exponential: decay in whole jumps, once every decay_steps");
   section.add("boundaries", own.boundaries,
-              "of piecewise: steps at which the next factor begins, ascending", at_least(1));
-  section.add("factors", own.factors, "of piecewise: one more than boundaries", at_least(0));
-  section.add("floor", own.floor, "of cosine: the factor at its end", from_to(0, 1));
+              "piecewise: steps at which the next factor starts; ascending", at_least(1));
+  section.add("factors", own.factors, "piecewise: the factors; one more than boundaries",
+              at_least(0));
+  section.add("floor", own.floor, "cosine: the factor at the end", from_to(0, 1));
   section.add(
       "patience", own.patience,
-      "of plateau: apply the factor when the training loss exceeds each of the last so many "
-      "reports",
+      "plateau: reduce the rate when the training loss exceeds each of the last `patience` reports",
       from_to(1, kMany));
-  section.add("factor", own.factor, "of plateau: what the learning rate is multiplied by",
+  section.add("factor", own.factor, "plateau: multiply the learning rate by this",
               Range{.low = 0, .high = 1, .without_low = true, .without_high = true});
   return section;
 }
 
 Section train(TrainRecipe& own) {
   Section section{
-      "train", "When it ends: at the first limit reached. At least one has to be set.", {}};
-  section.add("steps", own.steps, "optimizer updates, skipped ones included; 0: no limit",
-              at_least(0));
-  section.add("epochs", own.epochs, "times through the training data; 0: no limit",
+      "train", "When to stop: at the first limit that is reached. Set at least one.", {}};
+  section.add("steps", own.steps, "steps, skipped ones included (0: no limit)", at_least(0));
+  section.add("epochs", own.epochs, "passes over the training data (0: no limit)",
               from_to(0, kMany));
-  section.add("seconds", own.seconds, "of training, over all starts; 0: no limit", at_least(0));
-  section.add("report_every", own.report_every, "steps from report to report", at_least(1));
+  section.add("seconds", own.seconds, "seconds of training, summed over all sessions (0: no limit)",
+              at_least(0));
+  section.add("report_every", own.report_every, "steps between two reports", at_least(1));
   return section;
 }
 
 Section evaluate(EvaluateRecipe& own, const Family& family) {
   Section section{"evaluate", "When to evaluate. An evaluation always runs at the end.", {}};
-  section.add("every_steps", own.every_steps,
-              "steps from one evaluation to the next; 0: not by steps", at_least(0));
-  section.add("every_seconds", own.every_seconds,
-              "seconds from one evaluation to the next; 0: not by time", at_least(0));
-  section.add("every_epochs", own.every_epochs,
-              "epochs from one evaluation to the next; 0: not by epochs", at_least(0));
+  section.add("every_steps", own.every_steps, "evaluate every so many steps (0: off)", at_least(0));
+  section.add("every_seconds", own.every_seconds, "evaluate every so many seconds (0: off)",
+              at_least(0));
+  section.add("every_epochs", own.every_epochs, "evaluate every so many epochs (0: off)",
+              at_least(0));
   section.add("averaged", own.averaged,
-              "evaluate the moving average of the weights (optimizer.average) in their place");
+              "evaluate the moving average of the weights (needs optimizer.average)");
   std::vector<std::string> metrics;
   std::string help = "what decides which weights are best:";
   for (const Metric& metric : family.metrics) {
@@ -110,33 +111,37 @@ Section evaluate(EvaluateRecipe& own, const Family& family) {
     metrics.push_back(metric.name);
   }
   add_words(section, "metric", own.metric, metrics, help).of_family = true;
-  section.add("stop_after", own.stop_after,
-              "end the training after so many evaluations in a row without a better one; 0: never",
-              from_to(0, kMany));
+  section.add(
+      "stop_after", own.stop_after,
+      "early stopping: end after this many evaluations in a row without a new best (0: off)",
+      from_to(0, kMany));
   return section;
 }
 
 Section save(SaveRecipe& own) {
-  Section section{"save", "Checkpoints: when they are written and which are kept.", {}};
-  section.add("every_steps", own.every_steps,
-              "steps from one checkpoint to the next; 0: not by steps", at_least(0));
-  section.add("every_seconds", own.every_seconds,
-              "seconds from one checkpoint to the next; 0: not by time", at_least(0));
-  section.add("keep_last", own.keep_last, "how many of the newest are kept", from_to(1, kMany));
+  Section section{
+      "save",
+      "When to write checkpoints, and which to keep. A checkpoint is always written at the end.",
+      {}};
+  section.add("every_steps", own.every_steps, "save every so many steps (0: off)", at_least(0));
+  section.add("every_seconds", own.every_seconds, "save every so many seconds (0: off)",
+              at_least(0));
+  section.add("keep_last", own.keep_last, "keep this many of the newest checkpoints",
+              from_to(1, kMany));
   section.add("keep_every_hours", own.keep_every_hours,
-              "also keep one checkpoint every so many hours; 0: none", at_least(0));
+              "also keep one checkpoint every so many hours (0: off)", at_least(0));
   section.add("keep_best", own.keep_best,
-              "also keep so many of the best by evaluate.metric; 0: none", from_to(0, kMany));
-  section.add("files", own.files, "files that the weights are spread over", from_to(1, 1024));
+              "also keep this many of the best checkpoints by evaluate.metric (0: off)",
+              from_to(0, kMany));
+  section.add("files", own.files, "spread the weights over this many files", from_to(1, 1024));
   return section;
 }
 
 Section log(LogRecipe& own) {
-  Section section{"log", "What is written for TensorBoard.", {}};
-  section.add("tensorboard", own.tensorboard, "write event files into the run directory");
+  Section section{"log", "What to write for TensorBoard.", {}};
+  section.add("tensorboard", own.tensorboard, "write event files into the run folder");
   section.add("histograms_every", own.histograms_every,
-              "steps from one set of histograms of the parameters to the next; 0: none",
-              at_least(0));
+              "write histograms of the parameters every so many steps (0: off)", at_least(0));
   return section;
 }
 

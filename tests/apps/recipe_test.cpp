@@ -220,7 +220,7 @@ TEST(RecipePrint, EveryFieldIsPrintedWithWhatItMeans) {
 TEST(RecipePrint, HelpShowsDefaultsAndAllowedValuesInAlignedColumnsOf100) {
   const std::string text = describe_fields();
   expect_in(text, {"\n  optimizer.lr                      0.001             learning rate",
-                   "\n  optimizer.name                    \"adam\"            the rule",
+                   "\n  optimizer.name                    \"adam\"            the optimizer",
                    "number above 0)", "convnet, resnet20, resnet18, resnet50)",
                    "\n[schedule] A factor for the learning rate"});
   std::istringstream lines(text);

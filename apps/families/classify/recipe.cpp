@@ -10,23 +10,23 @@ Section data(ClassifyRecipe& own) {
   Section section{"data", "", {}};
   section.add("test_path", own.test_path, "of kind folder: the folder of the images to evaluate on")
       .kinds = {"folder"};
-  section.add("augment", own.augment, "crop and flip the training images at random");
-  section.add("size", own.size, "of kind folder: side of the images, in pixels", from_to(8, 4096))
+  section.add("augment", own.augment, "crop and flip training images at random");
+  section
+      .add("size", own.size, "folder: width and height of the images, in pixels", from_to(8, 4096))
       .kinds = {"folder"};
   return section;
 }
 
 Section model(ModelRecipe& own) {
   Section section{"model", "The model.", {}};
-  section.add_choice(
-      "name", own.name,
-      {{ModelName::convnet, "convnet"},
-       {ModelName::resnet20, "resnet20"},
-       {ModelName::resnet18, "resnet18"},
-       {ModelName::resnet50, "resnet50"}},
-      "convnet and resnet20 are for small images, resnet18 and resnet50 for 224x224");
-  section.add("width", own.width, "of convnet: filters of the first layer", from_to(1, 4096));
-  section.add("dropout", own.dropout, "of convnet: share of values dropped", from_to_below(0, 1));
+  section.add_choice("name", own.name,
+                     {{ModelName::convnet, "convnet"},
+                      {ModelName::resnet20, "resnet20"},
+                      {ModelName::resnet18, "resnet18"},
+                      {ModelName::resnet50, "resnet50"}},
+                     "convnet and resnet20 suit small images, resnet18 and resnet50 suit 224x224");
+  section.add("width", own.width, "convnet: filters of the first layer", from_to(1, 4096));
+  section.add("dropout", own.dropout, "convnet: share of values to drop", from_to_below(0, 1));
   return section;
 }
 

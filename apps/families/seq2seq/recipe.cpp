@@ -12,87 +12,91 @@ Section data(Seq2SeqRecipe& own) {
   Section section{"data", "", {}};
   section.add("test_path", own.test_path,
               "the same as path, to evaluate on; empty: what text.held_out says");
-  section.add("target_path", own.target_path, "of kind parallel: the file of the targets").kinds = {
+  section.add("target_path", own.target_path, "parallel: the file with the targets").kinds = {
       "parallel"};
   section
       .add("test_target_path", own.test_target_path,
-           "of kind parallel: the targets that belong to test_path")
+           "parallel: the targets that belong to test_path")
       .kinds = {"parallel"};
   return section;
 }
 
 Section texts(TextRecipe& own) {
-  Section section{"text", "Pairs of texts, their tokens and buckets.", {}};
-  section.add(
-      "language", own.language,
-      "of the texts; chatterbot finds its folder of the corpus by it, such as english or chinese, "
-      "gettext its catalogues, such as fr");
+  Section section{"text", "Text pairs, tokens and buckets.", {}};
+  section.add("language", own.language,
+              "chatterbot: a folder of the corpus, such as english or chinese; gettext: the target "
+              "language, such as fr");
   section.add("held_out", own.held_out,
-              "share of the sources, chosen by their hash, that is not trained on but tested, when "
-              "there is no data.test_path; 0: it is tested on what it was trained on",
+              "share of the sources to keep for evaluation when data.test_path is empty, chosen by "
+              "hash; 0: evaluate on the training pairs",
               from_to_below(0, 1));
-  section.add("unique", own.unique, "a pair that is there more than once counts once");
-  section.add("refuse_bad", own.refuse_bad,
-              "end with an error at a pair with bad UTF-8, an empty side or no tab; else such "
-              "pairs are counted and skipped");
-  section.add_choice("tokens", own.tokens,
-                     {{text::TokenKind::sentencepiece, "sentencepiece"},
-                      {text::TokenKind::characters, "characters"}},
-                     "what texts are cut into; learned from the training texts at the first start");
-  section.add("vocabulary", own.vocabulary, "different tokens, at most", from_to(8, kMany));
+  section.add("unique", own.unique, "count a pair once, however often it occurs");
+  section.add(
+      "refuse_bad", own.refuse_bad,
+      "stop at a pair with bad UTF-8, an empty side or no tab (false: skip and count such pairs)");
+  section.add_choice(
+      "tokens", own.tokens,
+      {{text::TokenKind::sentencepiece, "sentencepiece"},
+       {text::TokenKind::characters, "characters"}},
+      "how to cut texts into tokens; learned from the training texts when the run first starts");
+  section.add("vocabulary", own.vocabulary, "largest number of different tokens",
+              from_to(8, kMany));
   section.add("source_lengths", own.source_lengths,
-              "of the buckets: most tokens of a source, ascending", from_to(1, kMany));
+              "for each bucket, the most tokens in a source; ascending", from_to(1, kMany));
   section.add("target_lengths", own.target_lengths,
-              "of the buckets: most tokens of a target with its end, ascending", from_to(2, kMany));
+              "for each bucket, the most tokens in a target, end mark included; ascending",
+              from_to(2, kMany));
   section.add("quantiles", own.quantiles,
-              "so many buckets of about as many pairs each, in place of the lengths above; 0: none",
+              "make this many buckets with about equally many pairs, instead of source_lengths and "
+              "target_lengths (0: off)",
               from_to(0, 1024));
-  section.add("cut", own.cut, "cut pairs that are too long for every bucket; else leave them out");
+  section.add("cut", own.cut, "cut pairs that fit in no bucket (false: leave them out)");
   section.add("batch_tokens", own.batch_tokens,
-              "tokens of a step, padding included: batches of short pairs have more rows; 0: "
-              "data.batch rows whatever their length",
+              "tokens in one step, padding included, so that short pairs come in larger batches "
+              "(0: data.batch pairs, whatever their length)",
               at_least(0));
   return section;
 }
 
 Section network(NetworkRecipe& own) {
   Section section{"seq2seq", "The model.", {}};
-  section.add("layers", own.layers, "of the encoder and of the decoder", from_to(1, 64));
-  section.add("hidden", own.hidden, "units of a layer", from_to(1, 65536));
-  section.add("embedding", own.embedding, "numbers that stand for a token", from_to(1, 65536));
+  section.add("layers", own.layers, "layers of the encoder, and of the decoder", from_to(1, 64));
+  section.add("hidden", own.hidden, "units in each layer", from_to(1, 65536));
+  section.add("embedding", own.embedding, "size of a token's embedding", from_to(1, 65536));
   section.add_choice("cell", own.cell, {{CellName::lstm, "lstm"}, {CellName::gru, "gru"}},
-                     "of all layers");
+                     "cell of all layers");
   section.add("bidirectional", own.bidirectional,
-              "the encoder reads both ways, with half of the units each");
+              "let the encoder read in both directions, with half of the units each");
   section.add_choice("attention", own.attention,
                      {{AttentionName::dot, "dot"},
                       {AttentionName::general, "general"},
                       {AttentionName::bahdanau, "bahdanau"}},
-                     "dot and general are Luong's; bahdanau goes token by token, and is slower");
+                     "dot and general are Luong's; bahdanau runs token by token and is slower");
   section.add("input_feeding", own.input_feeding,
-              "each step also gets what the one before passed on; goes token by token");
-  section.add("keep", own.keep, "of dropout: the probability to keep a number; 1: no dropout",
+              "feed each step's attention output into the next step; runs token by token");
+  section.add("keep", own.keep, "dropout: probability of keeping a value (1: no dropout)",
               Range{.low = 0, .high = 1, .without_low = true});
-  section.add("tied", own.tied, "one table for both embeddings and the output");
+  section.add("tied", own.tied, "share one table between both embeddings and the output");
   section.add("label_smoothing", own.label_smoothing,
-              "probability that the targets leave to other tokens", from_to_below(0, 1));
-  section.add("samples", own.samples,
-              "train on so many tokens drawn from the vocabulary in place of all (sampled "
-              "softmax); 0: all",
-              from_to(0, kMany));
+              "probability that the targets give to all other tokens", from_to_below(0, 1));
+  section.add(
+      "samples", own.samples,
+      "sampled softmax: train on this many tokens of the vocabulary in each step (0: on all)",
+      from_to(0, kMany));
   return section;
 }
 
 Section decode(DecodeRecipe& own) {
-  Section section{"decode", "How texts are decoded.", {}};
-  section.add("beam", own.beam, "width of the beam search; 1: greedy", from_to(1, 1024));
-  section.add("max_length", own.max_length, "most tokens of a text", from_to(1, 65536));
+  Section section{"decode", "How to decode texts.", {}};
+  section.add("beam", own.beam, "width of the beam search (1: greedy)", from_to(1, 1024));
+  section.add("max_length", own.max_length, "most tokens in a decoded text", from_to(1, 65536));
   section.add("length_penalty", own.length_penalty,
-              "of a beam: above 0 favours longer texts (alpha of GNMT)", at_least(0));
-  section.add("coverage_penalty", own.coverage_penalty,
-              "of a beam: above 0 favours texts that looked at the whole source (beta of GNMT)",
-              at_least(0));
-  section.add("tested", own.tested, "texts that an evaluation decodes and scores",
+              "beam search: values above 0 favour longer texts (GNMT's alpha)", at_least(0));
+  section.add(
+      "coverage_penalty", own.coverage_penalty,
+      "beam search: values above 0 favour texts that attend to the whole source (GNMT's beta)",
+      at_least(0));
+  section.add("tested", own.tested, "how many texts an evaluation decodes and scores",
               from_to(0, kMany));
   return section;
 }
