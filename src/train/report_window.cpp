@@ -3,17 +3,13 @@
 #include <algorithm>
 
 namespace lockstep::train {
-namespace {
 
-/// Unknown as soon as a part is unknown.
 void add_rows(std::optional<std::int64_t>& sum, const std::optional<std::int64_t>& rows) {
   if (!rows)
     sum.reset();
   else if (sum)
     *sum += *rows;
 }
-
-}  // namespace
 
 void ReportWindow::add(const StepReport& step, double learning_rate, StepWindow& kept) {
   ++kept.steps;

@@ -6,6 +6,9 @@
 
 namespace lockstep::train {
 
+/// Adds rows to a sum, which is unknown as soon as a part is unknown.
+void add_rows(std::optional<std::int64_t>& sum, const std::optional<std::int64_t>& rows);
+
 /// Adds up steps. What a checkpoint keeps of them is in a StepWindow; the rest is this session's.
 class ReportWindow {
  public:

@@ -133,10 +133,7 @@ bool Trainer::Impl::step() {
   const auto report = job_.step();
   if (!report) return false;
   ++progress_.step;
-  if (!report->rows)
-    progress_.rows.reset();
-  else if (progress_.rows)
-    *progress_.rows += *report->rows;
+  train::add_rows(progress_.rows, report->rows);
   progress_.input = job_.position();
   window_.add(*report, base_rate_ * factor, progress_.window);
   count_time();
