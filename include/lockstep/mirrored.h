@@ -13,8 +13,12 @@
 #include <lockstep/strategy.h>
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 namespace lockstep {
 
@@ -22,6 +26,35 @@ struct MirroredOptions {
   Method method = {};  ///< what is computed
   Where where = {};    ///< on which devices
 };
+
+/// What is special about one step.
+struct StepOptions {
+  /// The step is about the parameters whose names match, in which * stands for any text. The others
+  /// are not touched: no gradient, no slot, no weight decay, no moving average.
+  std::string update = "*";
+  std::string phase = "";  ///< a name for the report: "discriminator"
+};
+
+/// What comes out of a step: the report, and the rows that the loss function put out.
+struct StepResult : StepReport {
+  std::map<std::string, torch::Tensor> outputs = {};  ///< on the CPU; see Loss::output
+};
+
+/// A loss over all rows of the global batch at once: contrastive, Dice, triplets. See whole_batch.
+template <class RowsFn, class HeadFn>
+struct WholeBatch {
+  RowsFn rows;
+  HeadFn head;
+};
+
+/// A loss for `step`: `rows(model, shard)` returns a tensor or a container of tensors with one row
+/// for each row of the shard. Those of all shards are put together in row order, on the first
+/// device, and `head(all)` runs there once and returns the loss of the batch, or a Loss. It uses no
+/// parameter. Until it has run, every tower keeps the graphs of all of its shards in memory.
+template <class RowsFn, class HeadFn>
+WholeBatch<RowsFn, HeadFn> whole_batch(RowsFn rows, HeadFn head) {
+  return {std::move(rows), std::move(head)};
+}
 
 namespace strategy {
 class Engine;
@@ -56,6 +89,14 @@ class MirroredBase : public Strategy {
   std::int64_t steps() const override;
   std::int64_t skipped() const override;
   void set_learning_rate(double lr) override;
+
+  /// Freezes the parameters whose names match, or trains them again; from the next step on. They
+  /// have to be trainable when the towers are made. A frozen one keeps its slots. The same as
+  /// requires_grad_() on model()'s. Throws ConfigError when nothing matches.
+  void set_trainable(const std::string& pattern, bool trainable);
+
+  torch::Device device() const;  ///< of the first tower, and so of model()
+
   State state() const override;
   void load(const State& state) override;
   void with_averaged_weights(const std::function<void()>& evaluation) override;
@@ -67,8 +108,9 @@ class MirroredBase : public Strategy {
   using Task = std::function<void(Place place)>;
 
   MirroredBase(MirroredOptions options, const Factory& replica);
-  StepReport run_step(const detail::ShardWork& work);
-  StepReport run_compute(const detail::ShardWork& work);
+  StepResult run_step(const detail::ShardWork& work);
+  StepResult run_gradients(const detail::ShardWork& work);
+  StepResult run_compute(const detail::ShardWork& work);
   void run_stage(detail::Shards& shards);
   void run_tasks(const std::function<Task()>& next);
   Place shown();  ///< whose replica the caller sees and may write to
@@ -93,12 +135,30 @@ class Mirrored : public MirroredBase {
                  detail::ModelMaker<Model, Args...>(args...)) {}
 
   /// One optimizer update. `loss(model, shard)` runs on the towers' threads, once for each shard,
-  /// and returns the mean over the shard's rows, or Loss{sum, weight}. Throws ConfigError for a
-  /// batch whose tensors differ in rows, and TowerError when a tower fails.
+  /// and returns the mean over the shard's rows, or a Loss; or `loss` is a whole_batch. `batch` may
+  /// be staged. Throws ConfigError for a batch whose tensors differ in rows, and TowerError when a
+  /// tower fails.
   template <class Batch, class LossFn>
-  StepReport step(const Batch& batch, const LossFn& loss) {
-    detail::ShardsOf<Batch> shards(batch, method().shards);
-    return run_step(work_of(shards, loss));
+  StepResult step(Batch&& batch, const LossFn& loss, const StepOptions& how = {}) {
+    auto&& shards = shards_of(batch);
+    return run_step(work_of(shards, loss, how));
+  }
+
+  /// The same with whole_batch(rows, head).
+  template <class Batch, class RowsFn, class HeadFn>
+  requires(!std::is_convertible_v<HeadFn, StepOptions>) StepResult
+      step(Batch&& batch, const RowsFn& rows, const HeadFn& head, const StepOptions& how = {}) {
+    return step(batch, whole_batch(rows, head), how);
+  }
+
+  /// A step without the update: the averaged gradients, clipped if the method says so, are in
+  /// model().parameters()[i].grad() until the next call, for an optimizer of your own, whose state
+  /// is yours to save. A parameter without a gradient has none there. `applied` in the result says
+  /// whether there are gradients.
+  template <class Batch, class LossFn>
+  StepResult gradients(Batch&& batch, const LossFn& loss, const StepOptions& how = {}) {
+    auto&& shards = shards_of(batch);
+    return run_gradients(work_of(shards, loss, how));
   }
 
   /// Starts to copy a batch to the devices and returns; `step` then finds it there. Stage the next
@@ -112,17 +172,12 @@ class Mirrored : public MirroredBase {
     return staged;
   }
 
-  template <class Batch, class LossFn>
-  StepReport step(Staged<Batch> staged, const LossFn& loss) {
-    return run_step(work_of(*staged.shards_, loss));
-  }
-
   /// Only the forward and backward pass of `step`: nothing is exchanged or applied. For
   /// measurements.
   template <class Batch, class LossFn>
-  StepReport compute(const Batch& batch, const LossFn& loss) {
-    detail::ShardsOf<Batch> shards(batch, method().shards);
-    return run_compute(work_of(shards, loss));
+  StepResult compute(Batch&& batch, const LossFn& loss) {
+    auto&& shards = shards_of(batch);
+    return run_compute(work_of(shards, loss, {}));
   }
 
   /// Calls `metric(model, batch)` for each batch of a range, on any tower that is free, without
@@ -131,23 +186,25 @@ class Mirrored : public MirroredBase {
   template <class Range, class MetricFn>
   auto evaluate(Range&& batches, const MetricFn& metric) {
     if constexpr (detail::is_evaluation<Model, Range, MetricFn>()) {
-      using Batch = std::decay_t<decltype(*std::begin(batches))>;
-      using Result = std::decay_t<std::invoke_result_t<const MetricFn&, Model&, const Batch&>>;
-      std::vector<std::unique_ptr<Result>> results;
-      auto next = std::begin(batches);
-      const auto end = std::end(batches);
-      run_tasks([&]() -> Task {
-        if (!(next != end)) return nullptr;
-        Result* result = results.emplace_back(std::make_unique<Result>()).get();
-        auto batch = std::make_shared<Batch>(*next);
-        ++next;
-        return [=, this, &metric](Place place) {
-          *result = metric(model_of(place), batch::aligned(batch::to(*batch, device_of(place))));
-        };
-      });
-      Result total{};
-      for (const auto& result : results) total += *result;
+      std::decay_t<detail::ResultOf<Model, Range, MetricFn>> total{};
+      for (auto& result : results_of(batches, metric)) total += **result;
       return total;
+    }
+  }
+
+  /// Calls `function(model, batch)` as `evaluate` does, and returns the results in the order of the
+  /// batches: predictions. Tensors in them come back on the CPU.
+  template <class Range, class Function>
+  auto map(Range&& batches, const Function& function) {
+    if constexpr (detail::is_mapping<Model, Range, Function>()) {
+      std::vector<std::decay_t<detail::ResultOf<Model, Range, Function>>> all;
+      for (auto& result : results_of(batches, function)) {
+        if constexpr (Shardable<std::decay_t<decltype(**result)>>)
+          all.push_back(batch::to(std::move(**result), torch::kCPU));
+        else
+          all.push_back(std::move(**result));
+      }
+      return all;
     }
   }
 
@@ -177,9 +234,19 @@ class Mirrored : public MirroredBase {
     return options;
   }
 
+  template <class Batch>
+  detail::ShardsOf<Batch> shards_of(const Batch& batch) const {
+    return detail::ShardsOf<Batch>(batch, method().shards);
+  }
+  template <class Batch>
+  detail::ShardsOf<Batch>& shards_of(const Staged<Batch>& staged) const {
+    return *staged.shards_;
+  }
+
   template <class Batch, class LossFn>
-  detail::ShardWork work_of(detail::ShardsOf<Batch>& shards, const LossFn& loss) {
-    detail::ShardWork work{shards, nullptr};
+  detail::ShardWork work_of(detail::ShardsOf<Batch>& shards, const LossFn& loss,
+                            const StepOptions& how) {
+    detail::ShardWork work{.shards = shards, .update = how.update, .phase = how.phase};
     if constexpr (Shardable<Batch>)
       if constexpr (detail::is_loss<Model, Batch, LossFn>())
         work.forward = [this, &shards, &loss](Place place, int shard) {
@@ -187,6 +254,45 @@ class Mirrored : public MirroredBase {
           return detail::as_loss(loss(model_of(place), own), batch::rows(own));
         };
     return work;
+  }
+
+  template <class Batch, class RowsFn, class HeadFn>
+  detail::ShardWork work_of(detail::ShardsOf<Batch>& shards, const WholeBatch<RowsFn, HeadFn>& loss,
+                            const StepOptions& how) {
+    detail::ShardWork work{.shards = shards, .update = how.update, .phase = how.phase};
+    if constexpr (Shardable<Batch>)
+      if constexpr (detail::is_whole_batch<Model, Batch, RowsFn, HeadFn>()) {
+        using Rows = std::decay_t<std::invoke_result_t<const RowsFn&, Model&, const Batch&>>;
+        auto parts = std::make_shared<detail::RowParts<Rows>>(shards.count());
+        work.rows = [this, &shards, &loss, parts](Place place, int shard) {
+          return parts->taken(shard, loss.rows(model_of(place), shards.part_at(shard)));
+        };
+        work.head = [&loss, parts](const detail::ShardWork::Tensors& all) {
+          const Rows rows = parts->joined(all);
+          return detail::as_whole_loss(loss.head(rows), batch::rows(rows));
+        };
+      }
+    return work;
+  }
+
+  /// By batch, in its order; behind pointers, so that they stay where they are while more come.
+  template <class Range, class Function>
+  auto results_of(Range& batches, const Function& function) {
+    using Batch = std::decay_t<decltype(*std::begin(batches))>;
+    using Result = std::decay_t<std::invoke_result_t<const Function&, Model&, const Batch&>>;
+    std::vector<std::unique_ptr<std::optional<Result>>> results;
+    auto next = std::begin(batches);
+    const auto end = std::end(batches);
+    run_tasks([&]() -> Task {
+      if (!(next != end)) return nullptr;
+      auto* result = results.emplace_back(std::make_unique<std::optional<Result>>()).get();
+      auto batch = std::make_shared<Batch>(*next);
+      ++next;
+      return [=, this, &function](Place place) {
+        *result = function(model_of(place), batch::aligned(batch::to(*batch, device_of(place))));
+      };
+    });
+    return results;
   }
 
   Model& model_of(Place place) { return *(*models_)[place.index()]; }

@@ -5,6 +5,7 @@
 #include <lockstep/seconds.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@ struct TowerReport {
   int shards = 0;                        ///< that it computed; empty ones do not count
   std::optional<std::int64_t> rows = 0;  ///< of those shards; nothing: unknown
   double loss = 0;    ///< sum over those shards divided by `weight`; NaN when it had none
-  double weight = 0;  ///< of those shards: rows, or what Loss::weight counts
+  double weight = 0;  ///< of those shards: rows, or what Loss::weight counts; 1 for a total
   Seconds input{};    ///< waiting for the batch, cutting out and copying its shards
   Seconds forward{};
   Seconds backward{};
@@ -28,12 +29,15 @@ struct TowerReport {
 };
 
 struct StepReport {
-  std::int64_t step = 0;  ///< number of this step, from 0
-  bool applied = true;    ///< false: skipped, or only computed; the weights are what they were
-  double loss = 0;        ///< sum over all shards divided by the total weight
-  double weight = 0;      ///< total weight: rows, or what Loss::weight counts
-  std::optional<std::int64_t> rows = 0;  ///< of the global batch; nothing: unknown
-  Seconds time{};                        ///< that it took, including the wait for the batch
+  std::int64_t step = 0;   ///< number of this step, from 0
+  std::string phase = {};  ///< StepOptions::phase
+  bool applied = true;     ///< false: skipped, or only computed; the weights are what they were
+  double loss = 0;         ///< sum over all shards divided by the total weight
+  double weight = 0;       ///< total weight: rows, or what Loss::weight counts; 1 for a total
+  std::map<std::string, double> metrics = {};         ///< what the loss function measured
+  std::map<std::string, double> metric_weights = {};  ///< of those: rows, or what they count
+  std::optional<std::int64_t> rows = 0;               ///< of the global batch; nothing: unknown
+  Seconds time{};            ///< that it took, including the wait for the batch
   double gradient_norm = 0;  ///< of the averaged gradient, before clipping to global_norm
   bool clipped = false;      ///< to global_norm
   std::vector<TowerReport> towers = {};

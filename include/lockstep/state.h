@@ -25,7 +25,8 @@ struct State {
   std::vector<NamedTensor> slots = {};       ///< "fc.weight/exp_avg"
   std::vector<NamedTensor> averages = {};    ///< moving averages, if there are any
   std::vector<NamedTensor> buffers = {};
-  std::vector<NamedTensor> frozen = {};     ///< parameters that are not trainable
+  std::vector<NamedTensor> frozen = {};     ///< parameters that never were trainable
+  std::vector<std::string> held = {};       ///< of `parameters`, those that are not trained now
   std::vector<NamedTensor> gradients = {};  ///< averaged (and clipped) gradient of the last step
 };
 

@@ -63,6 +63,12 @@ class Collective {
     meeting_->collect(tower, mine, whole);
   }
 
+  /// See Meeting.
+  std::vector<TensorList> through_first(int tower, std::span<const TensorList> mine,
+                                        const Meeting::ListWork& work) {
+    return meeting_->through_first(tower, mine, work);
+  }
+
   /// Ends the step: every call that waits, and every later one, throws Aborted. Any thread.
   virtual void abort() noexcept { meeting_->abort(); }
   bool aborted() const noexcept { return meeting_->aborted(); }

@@ -9,6 +9,7 @@
 #include <lockstep/seconds.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -25,6 +26,9 @@ struct Aborted : std::runtime_error {
 /// Terms of a sum over towers.
 using SumTerms = std::span<const double>;
 
+/// Tensors on the CPU that belong together: the rows of one shard.
+using TensorList = std::vector<torch::Tensor>;
+
 /// A flat part of an arena, where the tower has it.
 struct ArenaPart {
   std::size_t arena = 0;
@@ -40,7 +44,7 @@ class Meeting {
 
   virtual int towers() const = 0;  ///< of all processes
 
-  /// Returns when all towers are here. Throws Aborted if `abort` came first; so do the next three.
+  /// Returns when all towers are here. Throws Aborted if `abort` came first; so do the next four.
   virtual void meet(int tower) = 0;
 
   /// Meets; the sum of all towers' terms, one by one: list by list, and inside a list in tower
@@ -54,6 +58,13 @@ class Meeting {
   /// tower's `whole` is written, in place.
   virtual void collect(int tower, std::span<const ArenaPart> mine,
                        std::span<const torch::Tensor> whole) = 0;
+
+  using ListWork = std::function<std::vector<TensorList>(const std::vector<TensorList>& all)>;
+
+  /// Meets; the first tower calls `work` with the lists of all towers, in tower order. It returns
+  /// as many, and each tower gets back those in the place of its own.
+  virtual std::vector<TensorList> through_first(int tower, std::span<const TensorList> mine,
+                                                const ListWork& work) = 0;
 
   /// Frees those who wait: every call throws Aborted until `reset`. Any thread.
   virtual void abort() noexcept = 0;

@@ -54,6 +54,25 @@ void ThreadMeeting::collect(int tower, std::span<const ArenaPart> mine,
   meet(tower);
 }
 
+std::vector<TensorList> ThreadMeeting::through_first(int tower, std::span<const TensorList> mine,
+                                                     const ListWork& work) {
+  const std::size_t parity = meet_with(tower, {.tensors = mine});
+  std::size_t before = 0;  // lists of the towers before this one
+  std::vector<TensorList> all;
+  for (std::size_t i = 0; i < by_tower_.size(); ++i) {
+    const std::span<const TensorList> theirs = by_tower_[i].brought[parity].tensors;
+    if (tower == 0) all.insert(all.end(), theirs.begin(), theirs.end());
+    if (static_cast<int>(i) < tower) before += theirs.size();
+  }
+  if (tower == 0) answer_ = work(all);
+  meet(tower);
+  const auto own = answer_.begin() + static_cast<std::ptrdiff_t>(before);
+  std::vector<TensorList> result(own, own + static_cast<std::ptrdiff_t>(mine.size()));
+  meet(tower);
+  if (tower == 0) answer_.clear();
+  return result;
+}
+
 void ThreadMeeting::reset() {
   barrier_.reset();
   for (PerTower& each : by_tower_) each.meetings = 0;  // an abort may have left them apart

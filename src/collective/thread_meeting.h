@@ -22,6 +22,8 @@ class ThreadMeeting : public Meeting {
   std::vector<char> any(int tower, std::span<const char> flags) override;
   void collect(int tower, std::span<const ArenaPart> mine,
                std::span<const torch::Tensor> whole) override;
+  std::vector<TensorList> through_first(int tower, std::span<const TensorList> mine,
+                                        const ListWork& work) override;
   void abort() noexcept override { barrier_.abort(); }
   bool aborted() const noexcept override { return barrier_.aborted(); }
   void reset() override;
@@ -35,6 +37,7 @@ class ThreadMeeting : public Meeting {
     std::span<const SumTerms> lists = {};
     std::span<const char> flags = {};
     std::span<const torch::Tensor> whole = {};
+    std::span<const TensorList> tensors = {};
     Seconds arrived{};
   };
 
@@ -52,6 +55,7 @@ class ThreadMeeting : public Meeting {
   const DeviceKind kind_;
   Barrier barrier_;
   std::vector<PerTower> by_tower_;
+  std::vector<TensorList> answer_;  // the first tower's, between two meetings
 };
 
 }  // namespace lockstep::collective

@@ -4,8 +4,24 @@
 #include <cmath>
 
 #include "device/accelerator.h"
+#include "optim/rules.h"
 
 namespace lockstep::strategy {
+
+namespace {
+
+/// What sums over the batch are divided by, when `weight` is the sum of all shards' weights.
+double divisor(const Tower& tower, double weight) {
+  if (!std::isinf(weight)) return weight;
+  const auto counts = [](double own) { return own > 0 && !std::isinf(own); };
+  if (std::ranges::any_of(tower.weights, counts))
+    throw ConfigError(
+        "some shards returned Loss::total, others a mean or a sum with a weight; all shards of a "
+        "step return the same kind.");
+  return 1;
+}
+
+}  // namespace
 
 Engine::Engine(MirroredOptions options, const Factory& replica,
                const Towers::MakeCollective& make_collective)
@@ -32,12 +48,12 @@ Engine::Engine(MirroredOptions options, const Factory& replica,
 
 // One step on one tower: the whole algorithm. Only the calls of the collective cross towers.
 Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
-  Outcome outcome;
+  Outcome outcome{.selected = tower.pass.selected};
   collective::Collective& all = *tower.collective;
   runner_.run(tower, work);  // forward and backward of its shards, gradients summed up the tree
 
   tower.enter(Stage::reduce);
-  outcome.weight = all.sum(tower.rank, {&tower.weight_terms, 1});
+  outcome.weight = divisor(tower, all.sum(tower.rank, {&tower.weight_terms, 1}));
   outcome.loss = all.sum(tower.rank, {&tower.loss_terms, 1}) / outcome.weight;
   if (!std::isfinite(outcome.loss)) return outcome;  // weightless, or not finite and to be skipped
   if (tower.rank == 0) average_buffers();
@@ -49,14 +65,45 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
   outcome.clipped = limit > 0 && outcome.norm > limit;
 
   tower.enter(Stage::update);
-  const optim::Moment moment{.updates = updates_,
-                             .clip_factor = outcome.clipped ? limit / outcome.norm : 1,
-                             .average_keep = average_keep()};
-  for (optim::SliceUpdate& slice : tower.updates)
-    slice.apply(options_.method.optimizer, moment, outcome.reached);
-  all.gather(tower.rank);
+  tower.pass.updates ? update(tower, outcome) : hand_out(tower, outcome);
   outcome.applied = true;
   return outcome;
+}
+
+/// Updates the tower's slices; afterwards it sees what the others updated.
+void Engine::update(Tower& tower, const Outcome& outcome) {
+  const optim::Moment moment{
+      .updates = updates_, .clip_factor = clip_factor(outcome), .average_keep = average_keep()};
+  for (optim::SliceUpdate& slice : tower.updates)
+    slice.apply(options_.method.optimizer, moment, outcome.reached);
+  tower.collective->gather(tower.rank);
+}
+
+/// Puts the tower's slices of the gradient together with those of the others.
+void Engine::hand_out(Tower& tower, const Outcome& outcome) {
+  const torch::NoGradGuard no_grad;
+  std::vector<collective::ArenaPart> mine;
+  for (std::size_t i = 0; i < tower.slices.size(); ++i) {
+    const collective::GradientSlice& slice = tower.slices[i];
+    if (outcome.clipped) torch::Tensor(slice.gradient).mul_(clip_factor(outcome));
+    mine.push_back({map_.buckets[i].arena, slice.range, slice.gradient});
+  }
+  tower.collective->collect(tower.rank, mine, handed_out_);
+}
+
+/// Afterwards the gradients that were handed out are those of the model's parameters.
+void Engine::show_gradients(const Outcome& outcome) {
+  Flats here;
+  for (const torch::Tensor& flat : handed_out_) here.push_back(flat.to(device()));
+  for (std::size_t i = 0; i < map_.layouts.size(); ++i)
+    for (const arena::Seat& seat : map_.layouts[i].seats)
+      if (outcome.applied && outcome.reached[seat.entry])
+        replicas_[replicas_.first()].tensors.trainable[seat.entry].tensor.mutable_grad() =
+            arena::view(here[i], seat);
+}
+
+double Engine::clip_factor(const Outcome& outcome) const {
+  return outcome.clipped ? options_.method.clip.global_norm / outcome.norm : 1;
 }
 
 /// Whether a step with this gradient norm is to be applied. All towers come to the same answer; to
@@ -84,25 +131,36 @@ double Engine::average_keep() const {
   return warm_up ? std::min(decay, (1 + step) / (10 + step)) : decay;
 }
 
-StepReport Engine::step(const ShardWork& work) {
+StepResult Engine::step(const ShardWork& work) {
   const Seconds begin = now();
-  return surviving(name_of(Stage::input), [&] { return attempt(work, begin); });
+  return surviving(name_of(Stage::input), [&] { return attempt(work, {}, begin); });
 }
 
-StepReport Engine::attempt(const ShardWork& work, Seconds begin) {
+StepResult Engine::gradients(const ShardWork& work) {
+  if (options_.method.moving_average)
+    throw ConfigError(
+        "moving_average follows Lockstep's own updates; after gradients() the update is yours: "
+        "leave it out, and average the weights after your optimizer's step.");
+  if (handed_out_.empty()) handed_out_ = allocate(map_.layouts, torch::kCPU);
+  const Seconds begin = now();
+  return surviving(name_of(Stage::input), [&] { return attempt(work, {.updates = false}, begin); });
+}
+
+StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) {
   Outcome outcome;
-  run_towers(/*exchanges=*/true, [&](Tower& tower) {
+  run_towers(work, pass, [&](Tower& tower) {
     Outcome own = train(tower, work);
-    if (own.applied && rescue_) rescue_->mirror(tower);
+    if (own.applied && pass.updates && rescue_) rescue_->mirror(tower);
     if (tower.rank == 0) outcome = std::move(own);
   });
   settle_buffers(outcome.applied);
+  if (!pass.updates) show_gradients(outcome);
   if (outcome.applied) ++updates_;
   if (outcome.applied) audits_ = false;
   if (options_.method.precision == Precision::float16 && (outcome.applied || outcome.overflow))
     loss_scale_.update(outcome.overflow);
-  StepReport result = report(outcome, begin);
   ++steps_;
+  StepResult result = report(work, outcome, begin);
   if (balances_) balance();
   return result;
 }
@@ -124,20 +182,26 @@ void Engine::settle_buffers(bool applied) try {
   throw TowerError(lost.device, steps_, -1, name_of(Stage::update), std::current_exception());
 }
 
-StepReport Engine::compute(const ShardWork& work) {
+StepResult Engine::compute(const ShardWork& work) {
   const Seconds begin = now();
   return surviving(name_of(Stage::input), [&] {
-    run_towers(/*exchanges=*/false, [&](Tower& tower) { runner_.run(tower, work); });
+    run_towers(work, {.exchanges = false}, [&](Tower& tower) { runner_.run(tower, work); });
     replicas_.restore_buffers();
     Mean loss;
-    for (const Tower& tower : towers_) loss += tower.loss();
-    return report({.loss = loss.value(), .weight = loss.weight}, begin);
+    for (const Tower& tower : towers_)
+      for (std::size_t i = 0; i < tower.losses.size(); ++i)
+        loss += {tower.losses[i], tower.weights[i]};
+    loss.weight = divisor(towers_.front(), loss.weight);
+    ++steps_;
+    const StepResult result = report(work, {.loss = loss.value(), .weight = loss.weight}, begin);
+    --steps_;
+    return result;
   });
 }
 
 /// Runs one step's `job` on all towers. When one fails, what the step has left is cleared away, and
 /// the first error comes out as a TowerError.
-void Engine::run_towers(bool exchanges, const Towers::Job& job) {
+void Engine::run_towers(const ShardWork& work, Pass pass, const Towers::Job& job) {
   check(!averaged_, "no step inside with_averaged_weights");
   torn_.require_whole();
   replicas_.adopt();
@@ -145,12 +209,18 @@ void Engine::run_towers(bool exchanges, const Towers::Job& job) {
   device::begin_step(options_.where.devices.front().kind, steps_);
   for (const Place place : replicas_.places())  // should the caller have run a backward of its own
     drop_gradients(replicas_[place].tensors.trainable);
-  const Pass pass{steps_, loss_scale_.value(), audits_, exchanges};
+  pass.step = steps_;
+  pass.loss_scale = loss_scale_.value();
+  pass.audits = audits_;
+  const std::vector<char> trainable = replicas_.trainable();
+  pass.selected = selection(work.update);
+  replicas_.require_gradients(pass.selected);
   const std::optional<Failure> failure = towers_.run_together([&](Tower& tower) {
     tower.begin_step(collective, pass);
     job(tower);
     tower.end_step();
   });
+  replicas_.require_gradients(trainable);
   if (!failure) return;
   if (failure->stage == Stage::update || replicas_.weights_written()) torn_.mark();
   try {
@@ -162,6 +232,36 @@ void Engine::run_towers(bool exchanges, const Towers::Job& job) {
     drop_gradients(replicas_[tower.place].tensors.trainable);
   }
   require_success(failure, name_of(failure->stage));
+}
+
+/// By parameter: whether it is trained in a step on those that match `update`.
+std::vector<char> Engine::selection(const std::string& update) {
+  std::vector<char> selected = replicas_.trainable();
+  std::vector<char>& meant = matches_[update];
+  if (meant.empty())
+    for (const arena::Seat* seat : map_.seats) meant.push_back(optim::matches(update, seat->name));
+  for (std::size_t i = 0; i < selected.size(); ++i) selected[i] = selected[i] && meant[i];
+  if (std::ranges::find(selected, 1) == selected.end())
+    throw ConfigError("update = '" + update +
+                      "' matches no trainable parameter; the model's first is '" +
+                      map_.seats.front()->name + "'.");
+  return selected;
+}
+
+void Engine::set_trainable(const std::string& pattern, bool trainable) {
+  bool any = false;
+  std::vector<char> flags = replicas_.trainable();
+  for (std::size_t i = 0; i < flags.size(); ++i)
+    if (optim::matches(pattern, map_.seats[i]->name)) {
+      flags[i] = trainable;
+      any = true;
+    }
+  if (!any)
+    throw ConfigError("set_trainable: '" + pattern +
+                      "' matches no parameter that was trainable when the towers were made; the "
+                      "first is '" +
+                      map_.seats.front()->name + "'.");
+  replicas_.require_gradients(flags);
 }
 
 void Engine::require_success(const std::optional<Failure>& failure, const char* stage) const {

@@ -42,8 +42,9 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   void stage(detail::Shards& shards) { runner_.stage(shards); }
-  StepReport step(const ShardWork& work);
-  StepReport compute(const ShardWork& work);
+  StepResult step(const ShardWork& work);
+  StepResult gradients(const ShardWork& work);
+  StepResult compute(const ShardWork& work);
   void run_tasks(const std::function<Task()>& next);
   void with_averaged_weights(const std::function<void()>& evaluation);
   State state();
@@ -53,27 +54,35 @@ class Engine {
   Seconds now() const;
   const torch::nn::Module& module() const { return *replicas_[replicas_.first()].module; }
   void set_learning_rate(double lr);
+  void set_trainable(const std::string& pattern, bool trainable);
   std::int64_t steps() const { return steps_; }
   std::int64_t skipped() const { return steps_ - updates_; }
   Place shown();
   torch::Device device_of(Place place) const;
+  torch::Device device() const { return device_of(replicas_.first()); }
 
  private:
   /// What all towers have agreed on in a step; each computes the same, the first one's is kept.
   struct Outcome {
     double loss = 0, weight = 0, norm = 0;
     bool applied = false, clipped = false, overflow = false;
-    std::vector<char> reached = {};  ///< by parameter: a shard has a gradient for it
+    std::vector<char> reached = {};   ///< by parameter: a shard has a gradient for it
+    std::vector<char> selected = {};  ///< by parameter: the step was about it
   };
 
   // The step.
-  StepReport attempt(const ShardWork& work, Seconds begin);
+  StepResult attempt(const ShardWork& work, Pass pass, Seconds begin);
   Outcome train(Tower& tower, const ShardWork& work);
   bool acceptable(Tower& tower, Outcome& outcome);
+  void update(Tower& tower, const Outcome& outcome);
+  void hand_out(Tower& tower, const Outcome& outcome);
+  void show_gradients(const Outcome& outcome);
+  double clip_factor(const Outcome& outcome) const;
   double average_keep() const;
   void average_buffers();
   void settle_buffers(bool applied);
-  void run_towers(bool exchanges, const Towers::Job& job);
+  void run_towers(const ShardWork& work, Pass pass, const Towers::Job& job);
+  std::vector<char> selection(const std::string& update);
   void balance();
 
   // Evaluation and state.
@@ -101,9 +110,9 @@ class Engine {
   bool go_on_without(const TowerError& error);
 
   // Reports.
-  StepReport report(const Outcome& outcome, Seconds begin);
+  StepResult report(const ShardWork& work, const Outcome& outcome, Seconds begin);
   TowerReport report_of(const Tower& tower) const;
-  std::vector<std::string> notes(const std::vector<char>& reached);
+  std::vector<std::string> notes(const Outcome& outcome);
   void trace();
 
   MirroredOptions options_;  // constant, but for the learning rate
@@ -125,6 +134,8 @@ class Engine {
   bool averaged_ = false;                 // inside with_averaged_weights
   bool audits_ = true;                    // until a step was applied
   Torn torn_;
+  std::map<std::string, std::vector<char>> matches_;  // by pattern: the parameters that it means
+  Flats handed_out_;  // whole gradients on the CPU: what the model's parameters have as grad()
   std::set<std::string> noted_;             // parameters without gradient, fallbacks
   std::vector<std::string> pending_notes_;  // to be said with the next report
 };

@@ -31,20 +31,29 @@ void settle_times(StepReport& report, Seconds on_host) {
 
 Seconds Engine::now() const { return device::host_now(options_.where.devices.front().kind); }
 
-StepReport Engine::report(const Outcome& outcome, Seconds begin) {
-  StepReport result{.step = steps_,
-                    .applied = outcome.applied,
-                    .loss = outcome.loss,
-                    .weight = outcome.weight,
-                    .gradient_norm = outcome.norm,
-                    .clipped = outcome.clipped};
-  result.notes = notes(outcome.reached);
+/// Of the step that was just taken.
+StepResult Engine::report(const ShardWork& work, const Outcome& outcome, Seconds begin) {
+  StepResult result{{.step = steps_ - 1,
+                     .phase = work.phase,
+                     .applied = outcome.applied,
+                     .loss = outcome.loss,
+                     .weight = outcome.weight,
+                     .gradient_norm = outcome.norm,
+                     .clipped = outcome.clipped}};
+  result.notes = notes(outcome);
   if (options_.where.trace) trace();
+  StepResults results;
   for (Tower& tower : towers_) {
     result.towers.push_back(report_of(tower));
     result.rows = sum(result.rows, tower.rows);
     tower.gradients.clear();
+    for (const ShardResults& shard : tower.results) results.add(shard);
   }
+  for (const auto& [name, mean] : results.metrics()) {
+    result.metrics[name] = mean.value();
+    result.metric_weights[name] = mean.weight;
+  }
+  result.outputs = results.outputs();
   settle_times(result, now() - begin);
   return result;
 }
@@ -65,11 +74,12 @@ TowerReport Engine::report_of(const Tower& tower) const {
 }
 
 /// What is worth saying and was not said before.
-std::vector<std::string> Engine::notes(const std::vector<char>& reached) {
+std::vector<std::string> Engine::notes(const Outcome& outcome) {
+  const std::vector<char>& reached = outcome.reached;
   std::vector<std::string> result = std::exchange(pending_notes_, {});
   const bool any = std::ranges::find(reached, 1) != reached.end();
   for (std::size_t i = 0; any && i < reached.size(); ++i)
-    if (!reached[i] && noted_.insert(map_.seats[i]->name).second)
+    if (!reached[i] && outcome.selected[i] && noted_.insert(map_.seats[i]->name).second)
       result.push_back("parameter '" + map_.seats[i]->name +
                        "' got no gradient: it is left as it is.");
   for (const Fallback& fallback : fallbacks())

@@ -1,5 +1,7 @@
 #include "strategy/engine.h"
 
+#include <algorithm>
+
 namespace lockstep::strategy {
 namespace {
 
@@ -32,8 +34,11 @@ State Engine::copy_of_state() {
               .buffers = copies_of(shown.buffers),
               .frozen = copies_of(shown.frozen)};
   for (const arena::Layout& layout : map_.layouts)
-    for (const arena::Seat& seat : layout.seats)
-      state.parameters.push_back({seat.name, copy_of(shown.trainable[seat.entry].tensor)});
+    for (const arena::Seat& seat : layout.seats) {
+      const torch::Tensor& tensor = shown.trainable[seat.entry].tensor;
+      state.parameters.push_back({seat.name, copy_of(tensor)});
+      if (!tensor.requires_grad()) state.held.push_back(seat.name);
+    }
   const std::vector<optim::Slot>& slots = towers_.front().updates.front().slots();
   for (std::size_t i = 0; i < slots.size(); ++i)
     std::ranges::move(
@@ -115,6 +120,10 @@ void Engine::load(const State& state) {
     steps_ = state.steps;
     updates_ = state.updates;
   });
+  std::vector<char> trained;
+  for (const arena::Seat* seat : map_.seats)
+    trained.push_back(std::ranges::find(state.held, seat->name) == state.held.end());
+  replicas_.require_gradients(trained);
   replicas_.adopt();
 }
 

@@ -29,30 +29,6 @@ void require_same(const std::vector<std::int64_t>& rows) {
                         "otherwise offers shard(i, n), see lockstep/batch.h.");
 }
 
-Loss as_loss(const torch::Tensor& mean, std::int64_t rows) {
-  if (rows == batch::kUnknownRows)
-    throw ConfigError(
-        "the loss is a mean, but the batch type does not tell its rows; give it "
-        "rows(), or return Loss{sum, weight}.");
-  if (!mean.defined()) return checked({});
-  // A 16-bit mean times the rows might overflow.
-  const bool narrow = mean.scalar_type() == torch::kHalf || mean.scalar_type() == torch::kBFloat16;
-  return checked({(narrow ? mean.to(torch::kFloat32) : mean) * rows, static_cast<double>(rows)});
-}
-
-Loss checked(Loss loss) {
-  if (!loss.sum.defined() || loss.sum.numel() != 1)
-    throw ConfigError(
-        "the loss must be a tensor with one element: a mean over the shard's rows, or "
-        "the sum in Loss{sum, weight}.");
-  if (!(loss.weight >= 0 && loss.weight <= std::numeric_limits<double>::max()))
-    throw ConfigError("the weight of a loss is " + std::to_string(loss.weight) +
-                      "; it must be 0 or more.");
-  if (loss.weight > 0 && !loss.sum.requires_grad())
-    throw ConfigError("the loss does not depend on any trainable parameter.");
-  return loss;
-}
-
 }  // namespace detail
 
 MirroredBase::MirroredBase(MirroredOptions options, const Factory& replica)
@@ -76,11 +52,21 @@ void MirroredBase::with_averaged_weights(const std::function<void()>& evaluation
   engine_->with_averaged_weights(evaluation);
 }
 
-StepReport MirroredBase::run_step(const detail::ShardWork& work) { return engine_->step(work); }
+StepResult MirroredBase::run_step(const detail::ShardWork& work) { return engine_->step(work); }
 
-StepReport MirroredBase::run_compute(const detail::ShardWork& work) {
+StepResult MirroredBase::run_gradients(const detail::ShardWork& work) {
+  return engine_->gradients(work);
+}
+
+StepResult MirroredBase::run_compute(const detail::ShardWork& work) {
   return engine_->compute(work);
 }
+
+void MirroredBase::set_trainable(const std::string& pattern, bool trainable) {
+  engine_->set_trainable(pattern, trainable);
+}
+
+torch::Device MirroredBase::device() const { return engine_->device(); }
 
 void MirroredBase::run_stage(detail::Shards& shards) { engine_->stage(shards); }
 detail::Place MirroredBase::shown() { return engine_->shown(); }

@@ -155,11 +155,6 @@ void Replicas::adopt() {
   if (const std::string name = source.watch.dropped(source.tensors);
       !name.empty() && replicas_.size() > 1)
     throw ConfigError("'" + name + kAssigned);
-  for (const arena::Entry& entry : source.tensors.trainable)
-    if (!entry.tensor.requires_grad())
-      throw ConfigError("'" + entry.name +
-                        "' was frozen after the towers were made; freeze "
-                        "parameters in the model's constructor.");
   if (memories_.size() == 1) {
     copy_all(memories_[0].buffers, source.buffers);
     share_frozen();
@@ -172,6 +167,22 @@ void Replicas::adopt() {
       if (replica.modules[i]->is_training() != source.modules[i]->is_training())
         replica.modules[i]->train(source.modules[i]->is_training());
     replica.watch.begin_step(replica.tensors);
+  }
+}
+
+std::vector<char> Replicas::trainable() const {
+  std::vector<char> flags;
+  for (const arena::Entry& entry : (*this)[first()].tensors.trainable)
+    flags.push_back(entry.tensor.requires_grad());
+  return flags;
+}
+
+void Replicas::require_gradients(const std::vector<char>& wanted) {
+  for (const Place place : places_) {
+    std::vector<arena::Entry>& entries = (*this)[place].tensors.trainable;
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (entries[i].tensor.requires_grad() != static_cast<bool>(wanted[i]))
+        entries[i].tensor.set_requires_grad(wanted[i]);
   }
 }
 

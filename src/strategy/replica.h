@@ -52,6 +52,10 @@ class Replicas {
   /// torch::load put in place of seated ones, values, training modes.
   void adopt();
 
+  /// By parameter: whether the caller wants it trained, as requires_grad says on the first replica.
+  std::vector<char> trainable() const;
+  void require_gradients(const std::vector<char>& wanted);  ///< on all replicas
+
   /// The first replica was shown to the caller, or written: what it has goes to the others at the
   /// next adopt().
   void touch() { touched_ = true; }

@@ -1,10 +1,12 @@
 #include "strategy/shard_runner.h"
 
 #include <c10/core/StreamGuard.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "device/accelerator.h"
@@ -24,6 +26,31 @@ class ReadyHook : public torch::autograd::PostAccumulateGradHook {
  private:
   std::function<void()> ready_;
 };
+
+/// Calls `action` with tower.shard at each of its shards.
+template <class Action>
+void for_each_shard(Tower& tower, const Action& action) {
+  for (tower.shard = tower.shards.first; tower.shard < tower.shards.end; ++tower.shard) {
+    if (tower.collective->aborted()) throw collective::Aborted();
+    action();
+  }
+  tower.shard = -1;
+}
+
+/// Calls a function of the user's, with the random numbers of `stream`.
+template <class Forward>
+auto in_scope(Tower& tower, const Method& method, int stream, const Forward& forward) {
+  const torch::Device device = device::torch_device(tower.device);
+  tower.generator.set_current_seed(device::stream_seed(method.seed, tower.pass.step, stream));
+  const device::RandomScope random(tower.generator);
+  const device::DeviceScope scope(device);
+  const device::AutocastScope autocast(device.type(), method.precision);
+  return forward();
+}
+
+torch::Tensor scaled(const torch::Tensor& sum, const Pass& pass) {
+  return pass.loss_scale == 1 ? sum : sum * pass.loss_scale;
+}
 
 }  // namespace
 
@@ -87,13 +114,12 @@ void ShardRunner::run(Tower& tower, const detail::ShardWork& work) {
   check(work.shards.count() == method_.shards, "the batch was staged for other shards");
   load(tower, work.shards);
   count_pending(tower, work.shards);
-  for (int number = tower.shards.first; number < tower.shards.end; ++number) {
-    if (tower.collective->aborted()) throw collective::Aborted();
-    tower.shard = number;
-    run_shard(tower, work);
-  }
+  if (work.head)
+    run_whole_batch(tower, work);
+  else
+    for_each_shard(tower, [&] { run_shard(tower, work); });
   read_losses(tower);
-  tower.shard = -1;
+  for (const Loss& loss : tower.brought) tower.results.push_back(read(loss));
   tower.loss_terms = tower.losses;
   tower.weight_terms = tower.weights;
 }
@@ -104,17 +130,111 @@ void ShardRunner::count_pending(Tower& tower, detail::Shards& shards) const {
   const int last = tower.shards.end - 1;
   if (tower.shards.size() > 0 && shards.at(last).rows != 0) tower.last_shard = last;
   tower.pending.assign(map_.buckets.size(), 0);
-  for (const auto& buckets : map_.buckets_of)
-    for (const std::size_t bucket : buckets) ++tower.pending[bucket];
+  for (std::size_t i = 0; i < map_.buckets_of.size(); ++i)
+    if (tower.pass.selected[i])
+      for (const std::size_t bucket : map_.buckets_of[i]) ++tower.pending[bucket];
 }
 
+/// A loss of one shard. Nothing of its graph is left afterwards.
 void ShardRunner::run_shard(Tower& tower, const detail::ShardWork& work) {
-  const detail::Shards::Shard& shard = work.shards.at(tower.shard);
-  tower.weights.push_back(0);
-  if (shard.rows == 0) {
+  if (!begin_shard(tower, work.shards)) {
     tower.loss_sums.push_back(torch::Tensor());
+    tower.weights.push_back(0);
     return tower.gradients.finish(tower.shard);
   }
+  {
+    Loss loss = in_scope(tower, method_, tower.shard,
+                         [&] { return work.forward(tower.place, tower.shard); });
+    if (keep(tower, loss)) {
+      tower.enter(Stage::backward);
+      if (loss.sum.requires_grad()) backward(tower, {scaled(loss.sum, tower.pass)}, {});
+      clip(tower);
+    }
+  }
+  end_forward(tower);
+  end_shard(tower);
+}
+
+/// One loss of the rows that all shards of all towers come to. The rows go through the host to the
+/// first tower, and the slopes of the loss come back.
+void ShardRunner::run_whole_batch(Tower& tower, const detail::ShardWork& work) {
+  using collective::TensorList;
+  if (method_.clip.per_shard_norm > 0)
+    throw ConfigError(
+        "clip.per_shard_norm needs a loss of each shard, and whole_batch has one of the whole "
+        "batch; use clip.global_norm.");
+  std::vector<TensorList> rows, on_host;
+  for_each_shard(tower, [&] {
+    TensorList& own = rows.emplace_back();
+    TensorList& copies = on_host.emplace_back();
+    if (!begin_shard(tower, work.shards)) return;
+    own =
+        in_scope(tower, method_, tower.shard, [&] { return work.rows(tower.place, tower.shard); });
+    end_forward(tower);
+    for (const torch::Tensor& tensor : own) copies.push_back(tensor.detach().cpu());
+  });
+  const std::vector<TensorList> slopes = tower.collective->through_first(
+      tower.rank, on_host,
+      [&](const std::vector<TensorList>& all) { return run_head(tower, work, all); });
+
+  const torch::Device device = device::torch_device(tower.device);
+  tower.enter(Stage::backward);
+  for_each_shard(tower, [&] {
+    const auto i = static_cast<std::size_t>(tower.shard - tower.shards.first);
+    TensorList roots, grown;
+    for (std::size_t k = 0; k < rows[i].size(); ++k)
+      if (rows[i][k].requires_grad() && slopes[i][k].defined()) {
+        roots.push_back(std::move(rows[i][k]));
+        grown.push_back(slopes[i][k].to(device));
+      }
+    rows[i].clear();
+    tower.generator.set_current_seed(
+        device::stream_seed(method_.seed, tower.pass.step, method_.shards + 1 + tower.shard));
+    if (!roots.empty()) backward(tower, roots, grown);
+    end_shard(tower);
+  });
+  replicas_.check_shard(tower.place);  // now that the graphs are gone
+}
+
+/// The head of a loss over the whole batch, on the first tower. Returns, by shard, how the loss
+/// changes with its rows.
+std::vector<collective::TensorList> ShardRunner::run_head(
+    Tower& tower, const detail::ShardWork& work, const std::vector<collective::TensorList>& rows) {
+  using collective::TensorList;
+  std::vector<TensorList> slopes(rows.size());
+  const auto some = std::ranges::find_if(rows, [](const auto& list) { return !list.empty(); });
+  if (some == rows.end()) return slopes;  // an empty batch
+  tower.enter(Stage::forward);
+  tower.in_head = true;
+  const auto out = c10::make_scope_exit([&] { tower.in_head = false; });
+  const torch::Device device = device::torch_device(tower.device);
+  TensorList all;
+  for (std::size_t k = 0; k < some->size(); ++k) {
+    TensorList parts;
+    for (const TensorList& list : rows)
+      if (!list.empty()) parts.push_back(list.at(k));
+    all.push_back(joined(parts, 0, "rows(model, shard), tensor " + std::to_string(k)).to(device));
+    if (all.back().is_floating_point()) all.back().requires_grad_();
+  }
+  {
+    Loss loss = in_scope(tower, method_, method_.shards, [&] { return work.head(all); });
+    if (keep(tower, loss)) backward(tower, {scaled(loss.sum, tower.pass)}, {});
+  }
+  std::vector<std::int64_t> row(some->size());
+  for (std::size_t shard = 0; shard < rows.size(); ++shard)
+    for (std::size_t k = 0; k < rows[shard].size(); ++k) {
+      const std::int64_t count = rows[shard][k].size(0);
+      const torch::Tensor slope = all[k].grad();
+      slopes[shard].push_back(slope.defined() ? slope.narrow(0, row[k], count).cpu() : slope);
+      row[k] += count;
+    }
+  return slopes;
+}
+
+/// False when the shard is empty.
+bool ShardRunner::begin_shard(Tower& tower, detail::Shards& shards) {
+  const detail::Shards::Shard& shard = shards.at(tower.shard);
+  if (shard.rows == 0) return false;
   tower.enter(Stage::forward);
   if (shard.arrived) shard.arrived->block(device::current_stream(tower.device));
   replicas_.begin_shard(tower.place);
@@ -124,42 +244,55 @@ void ShardRunner::run_shard(Tower& tower, const detail::ShardWork& work) {
   else if (tower.rows)
     *tower.rows += shard.rows;
   if (tower.pass.audits) replicas_.begin_audit(tower.place);
-  compute_gradients(tower, work);
+  return true;
+}
+
+/// Buffers are what the shard made of them.
+void ShardRunner::end_forward(Tower& tower) {
   if (tower.pass.audits) replicas_.end_audit(tower.place);
   replicas_.check_shard(tower.place);
-  tower.gradients.finish(tower.shard);
   tower.buffers.push_back(replicas_.copy_buffers(tower.place));
 }
 
-/// Forward and backward of a shard. Nothing of its graph is left afterwards.
-void ShardRunner::compute_gradients(Tower& tower, const detail::ShardWork& work) {
-  const torch::Device device = device::torch_device(tower.device);
-  const Pass& pass = tower.pass;
-  tower.generator.set_current_seed(device::stream_seed(method_.seed, pass.step, tower.shard));
-  const device::RandomScope random(tower.generator);
-  const device::DeviceScope scope(device);
-  tower.taken.assign(map_.seats.size(), torch::Tensor());
-  tower.accumulated.assign(map_.seats.size(), 0);
-  const Loss loss = [&] {
-    const device::AutocastScope autocast(device.type(), method_.precision);
-    return work.forward(tower.place, tower.shard);
-  }();
-  tower.loss_sums.push_back(loss.sum.detach());
-  tower.weights.back() = loss.weight;
-  if (loss.sum.is_cpu()) {  // known at once, and a bad one spares the rest
-    read_losses(tower);
-    if (!std::isfinite(tower.losses.back())) return;
-  }
-
-  tower.enter(Stage::backward);
-  if (loss.sum.requires_grad())
-    (pass.loss_scale == 1 ? loss.sum : loss.sum * pass.loss_scale).backward();
-  const double limit = method_.clip.per_shard_norm;
-  if (limit == 0 || loss.weight == 0) return;
-  clip_to_norm(tower.taken, loss.weight * pass.loss_scale, limit);
+/// No gradient of the shard is to come.
+void ShardRunner::end_shard(Tower& tower) {
   for (std::size_t parameter = 0; parameter < tower.taken.size(); ++parameter)
     if (tower.taken[parameter].defined())
       add_gradient(tower, parameter, std::move(tower.taken[parameter]));
+  tower.gradients.finish(tower.shard);
+}
+
+/// Clips the gradient of one shard, where the method says so.
+void ShardRunner::clip(Tower& tower) const {
+  const double limit = method_.clip.per_shard_norm;
+  const double weight = std::isinf(tower.weights.back()) ? 1 : tower.weights.back();
+  if (limit > 0 && weight > 0)
+    clip_to_norm(tower.taken, weight * tower.pass.loss_scale, limit);
+  else
+    tower.taken.clear();
+}
+
+/// Keeps what a loss function returned, but for its graph. False when the loss is known to be bad,
+/// which spares the rest.
+bool ShardRunner::keep(Tower& tower, Loss& loss) const {
+  const bool total = loss.divisor == Loss::Divisor::nothing;
+  tower.loss_sums.push_back(loss.sum.detach());
+  tower.weights.push_back(total ? std::numeric_limits<double>::infinity() : loss.weight);
+  if (!loss.metrics.empty() || !loss.outputs.empty())
+    tower.brought.push_back(
+        {.metrics = std::move(loss.metrics), .outputs = std::move(loss.outputs)});
+  if (!loss.sum.is_cpu() && !tower.in_head) return true;
+  read_losses(tower);
+  return std::isfinite(tower.losses.back());
+}
+
+void ShardRunner::backward(Tower& tower, const std::vector<torch::Tensor>& roots,
+                           const std::vector<torch::Tensor>& slopes) const {
+  const device::RandomScope random(tower.generator);
+  const device::DeviceScope scope(device::torch_device(tower.device));
+  tower.taken.assign(map_.seats.size(), torch::Tensor());
+  tower.accumulated.assign(map_.seats.size(), 0);
+  torch::autograd::backward(roots, slopes);
 }
 
 /// Reads from the device the losses that were not read before.
@@ -170,7 +303,7 @@ void ShardRunner::read_losses(Tower& tower) const {
   if (method_.non_finite == NonFinite::skip) return;
   for (std::size_t i = first; i < tower.losses.size(); ++i) {
     if (std::isfinite(tower.losses[i])) continue;
-    tower.shard = tower.shards.first + static_cast<int>(i);
+    tower.shard = tower.in_head ? -1 : tower.shards.first + static_cast<int>(i);
     throw NonFiniteError("the loss is " + std::to_string(tower.losses[i]));
   }
 }
@@ -179,8 +312,11 @@ void ShardRunner::read_losses(Tower& tower) const {
 /// an accelerator by autograd's thread of that device.
 void ShardRunner::gradient_ready(Place place, std::size_t parameter) {
   Tower* tower = towers_.at(place);
-  if (!tower || tower->shard < 0) return;  // a backward of the caller's own
   const arena::Seat& seat = *map_.seats[parameter];
+  if (tower && tower->in_head)
+    throw ConfigError("the head of the loss over the whole batch uses parameter '" + seat.name +
+                      "'; use parameters in rows(model, shard) only.");
+  if (!tower || tower->shard < 0) return;  // a backward of the caller's own
   if (tower->clock.stage() != Stage::backward)
     throw ConfigError("the loss function called backward(), and parameter '" + seat.name +
                       "' got a gradient; return the loss, all of its parts added up, and leave "

@@ -1,5 +1,7 @@
 #include "strategy/tower.h"
 
+#include <cmath>
+
 namespace lockstep::strategy {
 
 void Tower::begin_step(collective::Collective& with, const Pass& what) {
@@ -12,6 +14,8 @@ void Tower::begin_step(collective::Collective& with, const Pass& what) {
   loss_sums.clear();
   losses.clear();
   weights.clear();
+  brought.clear();
+  results.clear();
   buffers.clear();
   computed = 0;
   rows = 0;
@@ -20,6 +24,7 @@ void Tower::begin_step(collective::Collective& with, const Pass& what) {
 Mean Tower::loss() const {
   Mean mean;
   for (std::size_t i = 0; i < losses.size(); ++i) mean += {losses[i], weights[i]};
+  if (std::isinf(mean.weight)) mean.weight = 1;
   return mean;
 }
 

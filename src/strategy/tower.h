@@ -3,6 +3,7 @@
 // What one tower holds during a step.
 
 #include <lockstep/detail/place.h>
+#include <lockstep/loss.h>
 #include <lockstep/metrics.h>
 #include <lockstep/report.h>
 #include <torch/torch.h>
@@ -15,6 +16,7 @@
 #include "strategy/balance.h"
 #include "strategy/flat.h"
 #include "strategy/gradients.h"
+#include "strategy/results.h"
 #include "strategy/stage_clock.h"
 
 namespace lockstep::strategy {
@@ -31,8 +33,10 @@ struct Rank {
 struct Pass {
   std::int64_t step = 0;
   double loss_scale = 1;
-  bool audits = false;    ///< bytes of weights are compared around each shard
-  bool exchanges = true;  ///< gradients are posted as they get ready
+  bool audits = false;              ///< bytes of weights are compared around each shard
+  bool exchanges = true;            ///< gradients are posted as they get ready
+  bool updates = true;              ///< else the gradients are handed out
+  std::vector<char> selected = {};  ///< by parameter: the step is about it
 };
 
 /// Touched by its tower's thread during a step, by the caller between steps; while its thread is in
@@ -61,11 +65,14 @@ struct Tower {
   std::vector<char> accumulated;         ///< by parameter: its gradient of this shard has come
   std::vector<torch::Tensor> taken;      ///< by parameter: gradients to be clipped, this shard's
   std::vector<torch::Tensor> loss_sums;  ///< not yet read from the device
-  std::vector<double> losses, weights;   ///< by shard
+  std::vector<double> losses, weights;   ///< by shard; an infinite weight is that of a total
+  std::vector<Loss> brought;             ///< by shard: metrics and outputs, still on the device
+  std::vector<ShardResults> results;     ///< of those
   std::vector<std::vector<torch::Tensor>> buffers;  ///< by shard that was not empty
   int computed = 0;                                 ///< shards, empty ones left out
   std::optional<std::int64_t> rows = 0;             ///< of those; nothing: unknown
   std::vector<double> culprits;
+  bool in_head = false;  ///< runs the head of a loss over the whole batch
 
   // What the collective reads, until its next call has returned.
   collective::SumTerms loss_terms, weight_terms, culprit_terms;

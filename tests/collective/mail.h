@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <tuple>
 
 #include "collective/peer_copy.h"
@@ -162,6 +163,23 @@ class MailMeeting : public Meeting {
       }
   }
 
+  std::vector<TensorList> through_first(int tower, std::span<const TensorList> mine,
+                                        const ListWork& work) override {
+    std::size_t before = 0;
+    std::vector<TensorList> all;
+    std::vector<Letter> letters = all_to_all(tower, letter_of(mine));
+    for (std::size_t i = 0; i < letters.size(); ++i) {
+      const std::vector<TensorList> theirs = lists_in(letters[i]);
+      all.insert(all.end(), theirs.begin(), theirs.end());
+      if (static_cast<int>(i) < tower) before += theirs.size();
+    }
+    Letter answer;
+    if (tower == 0) answer = letter_of(work(all));
+    all = lists_in(all_to_all(tower, answer).front());
+    const auto own = all.begin() + static_cast<std::ptrdiff_t>(before);
+    return {own, own + static_cast<std::ptrdiff_t>(mine.size())};
+  }
+
   void abort() noexcept override {
     inside_.abort();
     box_.abort();
@@ -171,6 +189,30 @@ class MailMeeting : public Meeting {
   Seconds waited(int tower) const override { return inside_.waited(tower - first_); }
 
  private:
+  static Letter letter_of(std::span<const TensorList> lists) {
+    Letter letter;
+    letter.put(lists.size());
+    for (const TensorList& list : lists) {
+      std::ostringstream bytes;
+      torch::save(list, bytes);
+      letter.put(bytes.str().size());
+      letter.put(bytes.str().data(), bytes.str().size());
+    }
+    return letter;
+  }
+
+  static std::vector<TensorList> lists_in(Letter& letter) {
+    std::vector<TensorList> lists(letter.number());
+    for (TensorList& list : lists) {
+      std::string bytes(letter.number(), 0);
+      letter.get(bytes.data(), bytes.size());
+      std::istringstream stream(bytes);
+      torch::load(list, stream);
+    }
+    return lists;
+  }
+  static std::vector<TensorList> lists_in(Letter&& letter) { return lists_in(letter); }
+
   /// What each tower of all processes brings, by tower.
   std::vector<Letter> all_to_all(int tower, Letter mine) {
     letters_[static_cast<std::size_t>(tower)] = std::move(mine);

@@ -75,6 +75,29 @@ constexpr bool is_loss() {
   return false;
 }
 
+template <class Model, class Batch, class RowsFn, class HeadFn>
+constexpr bool is_whole_batch() {
+  constexpr bool callable = std::is_invocable_v<const RowsFn&, Model&, const Batch&>;
+  static_assert(callable,
+                "whole_batch(rows, head): Lockstep calls rows(model, shard) with (Model&, const "
+                "Batch&): take the shard by const reference, and let it be const.");
+  if constexpr (callable) {
+    using Rows = std::decay_t<std::invoke_result_t<const RowsFn&, Model&, const Batch&>>;
+    static_assert(Shardable<Rows> && !OwnBatch<Rows>,
+                  "whole_batch(rows, head): rows returns a tensor, or a container of tensors as a "
+                  "batch is one.");
+    if constexpr (Shardable<Rows> && !OwnBatch<Rows>) {
+      constexpr bool fits = std::is_invocable_r_v<torch::Tensor, const HeadFn&, const Rows&> ||
+                            std::is_invocable_r_v<Loss, const HeadFn&, const Rows&>;
+      static_assert(fits,
+                    "whole_batch(rows, head): head takes what rows returns by const reference, and "
+                    "returns a torch::Tensor, the loss of the batch, or a lockstep::Loss.");
+      return fits;
+    }
+  }
+  return false;
+}
+
 template <class Range>
 inline constexpr bool kIsRange = requires(Range& range) {
   std::begin(range) != std::end(range);
@@ -98,6 +121,28 @@ constexpr bool is_metric() {
                   "A metric returns a type with a default constructor and +=, such as "
                   "lockstep::Metrics, and not a tensor.");
     return fits;
+  }
+  return false;
+}
+
+/// What a metric returns for the batches of a range.
+template <class Model, class Range, class MetricFn>
+using ResultOf =
+    std::invoke_result_t<const MetricFn&, Model&,
+                         const std::decay_t<decltype(*std::begin(std::declval<Range&>()))>&>;
+
+template <class Model, class Range, class Function>
+constexpr bool is_mapping() {
+  static_assert(kIsRange<Range>,
+                "map(batches, function): batches must be a range with begin() and end(); of a data "
+                "loader it is *loader.");
+  if constexpr (kIsRange<Range>) {
+    using Batch = std::decay_t<decltype(*std::begin(std::declval<Range&>()))>;
+    constexpr bool callable = std::is_invocable_v<const Function&, Model&, const Batch&>;
+    static_assert(callable,
+                  "Lockstep calls function(model, batch) with (Model&, const Batch&): take the "
+                  "batch by const reference, and let the function be const.");
+    return is_batch<Batch>() && callable;
   }
   return false;
 }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace lockstep::detail {
@@ -76,15 +77,60 @@ class ShardsOf final : public Shards {
   std::vector<std::optional<Batch>> parts_;
 };
 
-/// What a step computes: a loss of each shard.
+/// What a step computes: a loss of each shard, or one of the rows that all shards come to.
 struct ShardWork {
+  using Tensors = std::vector<torch::Tensor>;
+
   Shards& shards;
-  std::function<Loss(Place place, int shard)> forward;
+  std::function<Loss(Place place, int shard)> forward = nullptr;
+  std::function<Tensors(Place place, int shard)> rows = nullptr;  ///< instead of forward, with:
+  std::function<Loss(const Tensors& all)> head = nullptr;
+  std::string update = "*";  ///< a pattern: the parameters that the step is about
+  std::string phase = "";
 };
 
-/// What a loss function returned, as a Loss. Throws ConfigError when it cannot be one.
-Loss checked(Loss loss);
-Loss as_loss(const torch::Tensor& mean, std::int64_t rows);
-inline Loss as_loss(const Loss& loss, std::int64_t) { return checked(loss); }
+/// What rows(model, shard) returned for each shard, as plain tensors and back.
+template <class Rows>
+class RowParts {
+ public:
+  explicit RowParts(int shards) : shapes_(static_cast<std::size_t>(shards)) {}
+
+  /// The tensors of a shard's rows. Keeps the rest; shards on several threads.
+  ShardWork::Tensors taken(int shard, Rows rows) {
+    ShardWork::Tensors tensors;
+    batch::for_each_tensor(rows, [&](torch::Tensor& tensor) {
+      tensors.push_back(std::move(tensor));
+      tensor = torch::Tensor();
+    });
+    shapes_[static_cast<std::size_t>(shard)].emplace(std::move(rows));
+    return tensors;
+  }
+
+  /// The rows of all shards, from their tensors put together.
+  Rows joined(const ShardWork::Tensors& tensors) const {
+    std::size_t first = 0;
+    while (!shapes_[first]) ++first;
+    Rows rows = *shapes_[first];
+    std::size_t next = 0;
+    batch::for_each_tensor(rows, [&](torch::Tensor& tensor) { tensor = tensors.at(next++); });
+    return rows;
+  }
+
+ private:
+  std::vector<std::optional<Rows>> shapes_;  // by shard, without the tensors
+};
+
+/// What a loss function returned for so many rows, as a sum with its weight, or a total. Throws
+/// ConfigError when it cannot be one.
+Loss as_loss(Loss loss, std::int64_t rows);
+inline Loss as_loss(const torch::Tensor& mean, std::int64_t rows) {
+  return as_loss(Loss::mean(mean), rows);
+}
+
+/// The same for the head of a loss over the whole batch: a tensor is the loss itself.
+inline Loss as_whole_loss(Loss loss, std::int64_t rows) { return as_loss(std::move(loss), rows); }
+inline Loss as_whole_loss(const torch::Tensor& loss, std::int64_t rows) {
+  return as_loss(Loss::total(loss), rows);
+}
 
 }  // namespace lockstep::detail
