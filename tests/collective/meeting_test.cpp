@@ -8,6 +8,7 @@
 #include "collective/shared_memory.h"
 #include "collective/thread_meeting.h"
 #include "device/accelerator.h"
+#include "mail.h"
 #include "tree_case.h"
 
 namespace meeting_test {
@@ -24,6 +25,50 @@ TEST(Meeting, AnyIsWhatOneTowerHasSetAndListsMayBeShort) {
     for (int round = 0; round < 100; ++round) found[at] = meeting.any(tower, flags[at]);
   });
   for (const auto& each : found) EXPECT_EQ(each, (std::vector<char>{0, 1, 1, 0}));
+}
+
+/// Tower t brings t lists; each gets back its own, plus the number of all. By every meeting that
+/// `of` makes for a tower.
+void expect_answers(int towers, const std::function<Meeting&(int)>& of) {
+  std::vector<std::vector<TensorList>> found(static_cast<std::size_t>(towers));
+  run_towers(towers, [&](int tower) {
+    std::vector<TensorList> mine;
+    for (int i = 0; i < tower; ++i) mine.push_back({torch::full({2}, 10 * tower + i)});
+    for (int round = 0; round < 20; ++round)
+      found[static_cast<std::size_t>(tower)] =
+          of(tower).through_first(tower, mine, [](std::vector<TensorList> all) {
+            const auto count = static_cast<std::int64_t>(all.size());
+            for (TensorList& list : all) list = {list.at(0) + 100 * count, list.at(0)};
+            return all;
+          });
+  });
+  const int all = towers * (towers - 1) / 2;
+  for (int tower = 0; tower < towers; ++tower) {
+    const auto& lists = found[static_cast<std::size_t>(tower)];
+    ASSERT_EQ(static_cast<int>(lists.size()), tower);
+    for (int i = 0; i < tower; ++i) {
+      const TensorList& list = lists[static_cast<std::size_t>(i)];
+      EXPECT_EQ(list.at(0)[1].item<int>(), 10 * tower + i + 100 * all);
+      EXPECT_EQ(list.at(1)[0].item<int>(), 10 * tower + i);
+    }
+  }
+}
+
+TEST(Meeting, TheFirstTowerAnswersEveryListOfAll) {
+  ThreadMeeting meeting(4, DeviceKind::cpu);
+  expect_answers(4, [&](int) -> Meeting& { return meeting; });
+}
+
+TEST(Meeting, TheFirstTowerAnswersOtherProcesses) {
+  mail::Mailbox box;
+  const std::vector<int> process_of = {0, 0, 1, 2, 2};
+  std::vector<std::unique_ptr<mail::MailMeeting>> meetings;
+  for (int process = 0; process < 3; ++process)
+    meetings.push_back(std::make_unique<mail::MailMeeting>(box, process, process_of));
+  expect_answers(5, [&](int tower) -> Meeting& {
+    return *meetings[static_cast<std::size_t>(process_of[static_cast<std::size_t>(tower)])];
+  });
+  EXPECT_TRUE(box.empty());
 }
 
 struct Saved {

@@ -48,6 +48,11 @@ int main() {
   towers.step(towers.stage(batches.front()), mean);
   towers.compute(batches.front(), mean);
   towers.evaluate(batches, accuracy);
+  towers.map(batches, accuracy);
+  towers.gradients(batches.front(), mean, {.update = "*.weight"});
+  towers.step(
+      batches.front(), [](Net& net, const Batch& shard) { return net.forward(shard.data); },
+      [](const torch::Tensor& rows) { return rows.sum(); });
 #elif WRONG == 1
   // says: offer tensors() or shard(i, n), see lockstep/batch.h
   towers.step(Unknown{}, [](Net&, const Unknown& shard) { return shard.data; });
@@ -70,5 +75,18 @@ int main() {
 #elif WRONG == 9
   // says: A metric returns a type with a default constructor and +=
   towers.evaluate(batches, [](Net& net, const Batch& batch) { return mean(net, batch); });
+#elif WRONG == 10
+  // says: head takes what rows returns by const reference
+  towers.step(
+      batches.front(), [](Net& net, const Batch& shard) { return net.forward(shard.data); },
+      [](const Batch& rows) { return rows.data.sum(); });
+#elif WRONG == 11
+  // says: rows returns a tensor, or a container of tensors
+  towers.step(batches.front(),
+              lockstep::whole_batch([](Net&, const Batch&) { return Unknown{}; },
+                                    [](const Unknown& rows) { return rows.data.sum(); }));
+#elif WRONG == 12
+  // says: Lockstep calls function(model, batch) with (Model&, const Batch&)
+  towers.map(batches, [](const Batch& batch) { return batch; });
 #endif
 }
