@@ -15,19 +15,22 @@ Optimizer optimizer_of(const OptimizerRecipe& recipe) {
       return Sgd{.lr = recipe.lr,
                  .momentum = recipe.momentum,
                  .nesterov = recipe.nesterov,
-                 .weight_decay = recipe.weight_decay};
+                 .weight_decay = recipe.weight_decay,
+                 .dampening = recipe.dampening};
     case OptimizerName::adam:
       return Adam{.lr = recipe.lr,
                   .beta1 = recipe.beta1,
                   .beta2 = recipe.beta2,
                   .epsilon = recipe.epsilon,
-                  .weight_decay = recipe.weight_decay};
+                  .weight_decay = recipe.weight_decay,
+                  .amsgrad = recipe.amsgrad};
     case OptimizerName::adamw:
       return AdamW{.lr = recipe.lr,
                    .beta1 = recipe.beta1,
                    .beta2 = recipe.beta2,
                    .epsilon = recipe.epsilon,
-                   .weight_decay = recipe.weight_decay};
+                   .weight_decay = recipe.weight_decay,
+                   .amsgrad = recipe.amsgrad};
     case OptimizerName::rmsprop:
       return RmsProp{.lr = recipe.lr,
                      .decay = recipe.decay,

@@ -18,6 +18,12 @@ void add_constants(Section& section, OptimizerRecipe& own) {
               "of rmsprop and tensorflow_rmsprop: decay of the mean square; PyTorch has 0.99, "
               "TensorFlow 0.9",
               from_to_below(0, 1));
+  section.add("amsgrad", own.amsgrad, "adam and adamw: divide by the largest mean square so far");
+  section.add(
+      "dampening", own.dampening,
+      "sgd and momentum: the gradient counts 1 - dampening in the momentum, after the first "
+      "update; 0 with nesterov",
+      from_to(0, 1));
 }
 
 Section optimizer(OptimizerRecipe& own) {

@@ -43,6 +43,8 @@ struct OptimizerRecipe {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double decay = 0.99;
+  bool amsgrad = false;
+  double dampening = 0;  ///< 0 with nesterov
 };
 
 enum class ScheduleName { constant, exponential, piecewise, cosine, inverse_sqrt, plateau };

@@ -28,6 +28,10 @@ std::optional<Problem> optimizer_problem(const OptimizerRecipe& optimizer, const
     return Problem{{&optimizer.momentum, &optimizer.name},
                    "is 0, and " + name(&optimizer.name) +
                        " is momentum, which needs it above 0, such as 0.9; without it, it is sgd"};
+  if (optimizer.nesterov && optimizer.dampening != 0)
+    return Problem{{&optimizer.dampening, &optimizer.nesterov},
+                   "is not 0, and " + name(&optimizer.nesterov) +
+                       " is true, which needs it to be; set one of them back"};
   return std::nullopt;
 }
 

@@ -27,10 +27,18 @@ enum class Reduction {
   fast,   ///< in the order that moves the fewest bytes: the result depends on the devices
 };
 
+/// Parameters with an optimizer of their own: those whose name matches `pattern`, in which * stands
+/// for any text, and no group before it.
+struct Group {
+  std::string pattern;
+  Optimizer optimizer;
+};
+
 struct Method {
-  int shards = kDefaultShards;  ///< parts of the global batch; the result depends on this number
-  Optimizer optimizer = Sgd{};
-  std::vector<ParameterRule> rules = {};
+  int shards = kDefaultShards;     ///< parts of the global batch; the result depends on this number
+  Optimizer optimizer = Sgd{};     ///< of the parameters that are in no group
+  std::vector<Group> groups = {};  ///< a group without a parameter is an error
+  std::vector<ParameterRule> rules = {};  ///< on top of the optimizers
   Clip clip = {};
   std::optional<MovingAverage> moving_average = std::nullopt;
   NonFinite non_finite = NonFinite::refuse;
@@ -40,8 +48,8 @@ struct Method {
   Reduction reduction = Reduction::exact;
 };
 
-/// Every field by name, as text: {"optimizer", "adam"}, {"optimizer.lr", "0.001"}. What is off has
-/// no field.
+/// Every field by name, as text: {"optimizer", "adam"}, {"optimizer.lr", "0.001"},
+/// {"groups.head.*.lr", "0.01"}. What is off has no field.
 std::map<std::string, std::string> fields_of(const Method& method);
 
 /// A field that differs; "none" where it does not exist.

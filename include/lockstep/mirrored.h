@@ -89,6 +89,7 @@ class MirroredBase : public Strategy {
   std::int64_t steps() const override;
   std::int64_t skipped() const override;
   void set_learning_rate(double lr) override;
+  void set_learning_rate(const std::string& group, double lr) override;
 
   /// Freezes the parameters whose names match, or trains them again; from the next step on. They
   /// have to be trainable when the towers are made. A frozen one keeps its slots. The same as
@@ -101,6 +102,16 @@ class MirroredBase : public Strategy {
   void load(const State& state) override;
   void with_averaged_weights(const std::function<void()>& evaluation) override;
   const torch::nn::Module& module() const override;
+
+  /// Other values (momentum, betas, weight decay, learning rate, ...) for method().optimizer, or
+  /// for that of the group with this pattern, from the next step on. Throws ConfigError for another
+  /// kind, and for one that needs slots that are not there. Rules stay on top.
+  void set_optimizer(const Optimizer& optimizer);
+  void set_optimizer(const std::string& group, const Optimizer& optimizer);
+
+  /// Sets the slots of the parameters whose name matches `pattern` to their initial values; their
+  /// next update counts as their first. Throws ConfigError when there is no such parameter.
+  void reset_slots(const std::string& pattern);
 
  protected:
   using Place = detail::Place;

@@ -2,7 +2,8 @@
 
 // Optimizers, as plain values. They update slices of the parameter arena: each slot exists once,
 // whatever the number of devices. Defaults and results are those of torch::optim. A parameter that
-// no shard has a gradient for is left alone in that step: no weight decay, no change of its slots.
+// no shard has a gradient for is left alone in that step: no weight decay, no change of its slots,
+// and the step does not count among its updates.
 
 #include <optional>
 #include <string>
@@ -14,8 +15,9 @@ namespace lockstep {
 struct Sgd {
   double lr = 1e-2;
   double momentum = 0;
-  bool nesterov = false;
+  bool nesterov = false;    ///< needs momentum above 0 and no dampening
   double weight_decay = 0;  ///< L2: added to the gradient
+  double dampening = 0;  ///< of the gradient in the momentum, from a parameter's second update on
 };
 
 struct Adam {
@@ -24,6 +26,7 @@ struct Adam {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;  ///< L2: added to the gradient
+  bool amsgrad = false;     ///< divide by the largest mean square so far
 };
 
 struct AdamW {
@@ -32,11 +35,12 @@ struct AdamW {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 1e-2;  ///< decoupled: shrinks the weights
+  bool amsgrad = false;        ///< divide by the largest mean square so far
 };
 
 struct Adagrad {
   double lr = 1e-2;
-  double lr_decay = 0;
+  double lr_decay = 0;  ///< the rate is lr / (1 + lr_decay * updates of the parameter before)
   double epsilon = 1e-10;
   double initial_accumulator = 0;
   double weight_decay = 0;  ///< L2: added to the gradient

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,10 @@ struct NamedTensor {
 struct State {
   std::int64_t steps = 0;    ///< taken, skipped ones included
   std::int64_t updates = 0;  ///< applied
-  double loss_scale = 0;     ///< of float16, and the good steps it has seen; 0: another precision
+  /// Updates of a parameter, by its name, where they are not all of `updates`: in some steps it had
+  /// no gradient, or its slots were reset.
+  std::map<std::string, std::int64_t> updates_of = {};
+  double loss_scale = 0;  ///< of float16, and the good steps it has seen; 0: another precision
   std::int64_t good_steps = 0;
   std::vector<NamedTensor> parameters = {};  ///< the trainable ones
   std::vector<NamedTensor> slots = {};       ///< "fc.weight/exp_avg"

@@ -19,7 +19,7 @@ class Strategy {
   virtual ~Strategy() = default;
 
   virtual std::string name() const = 0;      ///< "mirrored"
-  virtual const Method& method() const = 0;  ///< with the learning rate as it is now
+  virtual const Method& method() const = 0;  ///< with the optimizers as they are now
   virtual const Where& where() const = 0;
 
   virtual Seconds now() const = 0;  ///< by the devices' clock: simulated ones have virtual time
@@ -27,7 +27,9 @@ class Strategy {
   virtual std::int64_t steps() const = 0;    ///< taken so far, skipped ones included
   virtual std::int64_t skipped() const = 0;  ///< not finite, or without weight
 
-  virtual void set_learning_rate(double lr) = 0;  ///< from the next step on
+  /// Of method().optimizer, or of the group with this pattern; from the next step on.
+  virtual void set_learning_rate(double lr) = 0;
+  virtual void set_learning_rate(const std::string& group, double lr) = 0;
 
   /// A copy of weights, slots, averages, buffers and gradients. Between steps.
   virtual State state() const = 0;

@@ -25,19 +25,23 @@ std::string text(const std::vector<ParameterRule>& rules) {
 }
 
 Fields of(const Sgd& own) {
-  return {{"", "sgd"},
-          {".momentum", text(own.momentum)},
-          {".nesterov", text(own.nesterov)},
-          {".weight_decay", text(own.weight_decay)}};
+  Fields fields = {{"", "sgd"},
+                   {".momentum", text(own.momentum)},
+                   {".nesterov", text(own.nesterov)},
+                   {".weight_decay", text(own.weight_decay)}};
+  if (own.dampening != 0) fields[".dampening"] = text(own.dampening);
+  return fields;
 }
 
 template <class AnyAdam>
 Fields of_adam(const char* name, const AnyAdam& own) {
-  return {{"", name},
-          {".beta1", text(own.beta1)},
-          {".beta2", text(own.beta2)},
-          {".epsilon", text(own.epsilon)},
-          {".weight_decay", text(own.weight_decay)}};
+  Fields fields = {{"", name},
+                   {".beta1", text(own.beta1)},
+                   {".beta2", text(own.beta2)},
+                   {".epsilon", text(own.epsilon)},
+                   {".weight_decay", text(own.weight_decay)}};
+  if (own.amsgrad) fields[".amsgrad"] = text(own.amsgrad);
+  return fields;
 }
 
 Fields of(const Adam& own) { return of_adam("adam", own); }
@@ -63,6 +67,13 @@ Fields of(const RmsProp& own) {
           {".initial_mean_square", text(own.initial_mean_square)}};
 }
 
+/// The fields of an optimizer, under `name`.
+void add(Fields& fields, const std::string& name, const Optimizer& optimizer) {
+  fields[name + ".lr"] = text(learning_rate(optimizer));
+  for (const auto& [key, value] : std::visit([](const auto& kind) { return of(kind); }, optimizer))
+    fields[name + key] = value;
+}
+
 std::string word(Precision precision) {
   switch (precision) {
     case Precision::float32:
@@ -85,11 +96,12 @@ std::map<std::string, std::string> fields_of(const Method& method) {
                    {"clip.per_shard_norm", text(method.clip.per_shard_norm)},
                    {"non_finite", method.non_finite == NonFinite::refuse ? "refuse" : "skip"},
                    {"precision", word(method.precision)},
-                   {"reduction", method.reduction == Reduction::exact ? "exact" : "fast"},
-                   {"optimizer.lr", text(learning_rate(method.optimizer))}};
-  for (const auto& [key, value] :
-       std::visit([](const auto& optimizer) { return of(optimizer); }, method.optimizer))
-    fields["optimizer" + key] = value;
+                   {"reduction", method.reduction == Reduction::exact ? "exact" : "fast"}};
+  add(fields, "optimizer", method.optimizer);
+  for (const Group& group : method.groups) {
+    fields["groups"] += (fields["groups"].empty() ? "" : "; ") + group.pattern;  // their order
+    add(fields, "groups." + group.pattern, group.optimizer);
+  }
   if (method.moving_average) {
     fields["moving_average.decay"] = text(method.moving_average->decay);
     fields["moving_average.warm_up"] = text(method.moving_average->warm_up);

@@ -19,30 +19,6 @@ constexpr std::int64_t kUpdateBlock = 4 * arena::kBlock;
 /// On an accelerator a block is one kernel, or a few: as large as its workspace may be.
 constexpr std::int64_t kAcceleratorBlock = 1 << 22;
 
-struct SlotSpec {
-  const char* name;
-  double initial = 0;
-};
-
-std::vector<SlotSpec> slot_specs(const Sgd& sgd) {
-  if (sgd.momentum == 0) return {};
-  return {{"momentum"}};
-}
-
-std::vector<SlotSpec> slot_specs(const Adam&) { return {{"exp_avg"}, {"exp_avg_sq"}}; }
-std::vector<SlotSpec> slot_specs(const AdamW&) { return {{"exp_avg"}, {"exp_avg_sq"}}; }
-
-std::vector<SlotSpec> slot_specs(const RmsProp& rms) {
-  std::vector<SlotSpec> specs = {{"mean_square", rms.initial_mean_square}};
-  if (rms.centered) specs.push_back({"mean_gradient"});
-  if (rms.momentum > 0) specs.push_back({"momentum"});
-  return specs;
-}
-
-std::vector<SlotSpec> slot_specs(const Adagrad& adagrad) {
-  return {{"sum", adagrad.initial_accumulator}};
-}
-
 /// Where a seat, and the gap after it, ends.
 std::int64_t end_of(const arena::Layout& layout, std::vector<arena::Seat>::const_iterator seat) {
   return std::next(seat) == layout.seats.end() ? layout.size : std::next(seat)->offset;
@@ -52,27 +28,38 @@ std::int64_t end_of(const arena::Layout& layout, std::vector<arena::Seat>::const
 struct Target {
   const torch::Tensor& p;
   const torch::Tensor& g;
-  const std::vector<torch::Tensor>& slots;
+  const std::vector<torch::Tensor>& slots;  ///< at least those of the optimizer
   double lr;
   double weight_decay;
-  const torch::Tensor& number;            ///< of this update, from 1
+  bool first;                             ///< of the parameter's updates
+  const torch::Tensor& number;            ///< of this update of the parameter, from 1
   std::array<torch::Tensor, 2>& scratch;  ///< as long as p
 };
 
 void update(const Sgd& sgd, const Target& t) {
-  at::_fused_sgd_({t.p}, {t.g}, t.slots, t.weight_decay, sgd.momentum, t.lr, /*dampening=*/0,
-                  sgd.nesterov, /*maximize=*/false, /*is_first_step=*/false);
+  // The first momentum is the gradient as it is. Without dampening that is what a slot of zeros
+  // makes of it.
+  const bool as_it_is = t.first && sgd.dampening != 0;
+  at::_fused_sgd_({t.p}, {t.g}, at::TensorList(t.slots).slice(0, sgd.momentum == 0 ? 0 : 1),
+                  t.weight_decay, sgd.momentum, t.lr, sgd.dampening, sgd.nesterov,
+                  /*maximize=*/false, as_it_is);
+}
+
+/// The largest mean squares, for amsgrad.
+template <class AnyAdam>
+at::TensorList largest(const AnyAdam& adam, const Target& t) {
+  return adam.amsgrad ? at::TensorList(t.slots).slice(2, 1) : at::TensorList();
 }
 
 void update(const Adam& adam, const Target& t) {
-  at::_fused_adam_({t.p}, {t.g}, {t.slots[0]}, {t.slots[1]}, {}, {t.number}, t.lr, adam.beta1,
-                   adam.beta2, t.weight_decay, adam.epsilon, /*amsgrad=*/false,
+  at::_fused_adam_({t.p}, {t.g}, {t.slots[0]}, {t.slots[1]}, largest(adam, t), {t.number}, t.lr,
+                   adam.beta1, adam.beta2, t.weight_decay, adam.epsilon, adam.amsgrad,
                    /*maximize=*/false);
 }
 
 void update(const AdamW& adam, const Target& t) {
-  at::_fused_adamw_({t.p}, {t.g}, {t.slots[0]}, {t.slots[1]}, {}, {t.number}, t.lr, adam.beta1,
-                    adam.beta2, t.weight_decay, adam.epsilon, /*amsgrad=*/false,
+  at::_fused_adamw_({t.p}, {t.g}, {t.slots[0]}, {t.slots[1]}, largest(adam, t), {t.number}, t.lr,
+                    adam.beta1, adam.beta2, t.weight_decay, adam.epsilon, adam.amsgrad,
                     /*maximize=*/false);
 }
 
@@ -101,7 +88,7 @@ void update(const RmsProp& rms, const Target& t) {
   if (rms.momentum == 0) {
     t.p.addcdiv_(g, root, -t.lr);
   } else {
-    const torch::Tensor& momentum = t.slots.back();
+    const torch::Tensor& momentum = t.slots[rms.centered ? 2 : 1];
     momentum.mul_(rms.momentum).addcdiv_(g, root, rms.rate_inside_momentum ? t.lr : 1);
     t.p.sub_(momentum, rms.rate_inside_momentum ? 1 : t.lr);
   }
@@ -110,7 +97,7 @@ void update(const RmsProp& rms, const Target& t) {
 }  // namespace
 
 SliceUpdate::SliceUpdate(const arena::Layout& layout, arena::Slice range, torch::Tensor parameters,
-                         torch::Tensor gradient, const Plan& plan)
+                         torch::Tensor gradient, const Method& method)
     : layout_(layout),
       range_(range),
       parameters_(std::move(parameters)),
@@ -119,26 +106,28 @@ SliceUpdate::SliceUpdate(const arena::Layout& layout, arena::Slice range, torch:
   const auto allocate = [this] {
     return arena::allocate(parameters_.numel(), parameters_.scalar_type(), parameters_.device());
   };
-  for (const SlotSpec& spec :
-       std::visit([](const auto& kind) { return slot_specs(kind); }, plan.optimizer))
-    slots_.push_back({spec.name, allocate().fill_(spec.initial)});
-  if (plan.averaged) average_ = allocate().copy_(parameters_);
+  std::size_t most = 0;
+  for (std::size_t i = 0; i <= method.groups.size(); ++i)
+    most = std::max(most, slots_of(optimizer_of(method, i)).size());
+  for (std::size_t i = 0; i < most; ++i) slots_.push_back(allocate());
+  if (method.moving_average) average_ = allocate().copy_(parameters_);
   number_ = torch::zeros({}, parameters_.options().dtype(torch::kFloat32));
-  cut_blocks(plan);
+  cut_blocks(method);
 }
 
-void SliceUpdate::cut_blocks(const Plan& plan) {
+void SliceUpdate::cut_blocks(const Method& method) {
   const std::int64_t most = parameters_.is_cpu() ? kUpdateBlock : kAcceleratorBlock;
   std::int64_t begin = range_.begin;
   for (auto seat = layout_.seat_after(range_.begin); begin < range_.end;) {
     // A run of neighbours with the same terms.
-    const Terms terms = terms_for(seat->name, plan.optimizer, plan.rules);
+    const Terms terms = terms_for(seat->name, method);
     std::int64_t end = end_of(layout_, seat);
-    for (++seat; seat != layout_.seats.end() && end < range_.end &&
-                 terms_for(seat->name, plan.optimizer, plan.rules) == terms;
+    for (++seat;
+         seat != layout_.seats.end() && end < range_.end && terms_for(seat->name, method) == terms;
          ++seat)
       end = end_of(layout_, seat);
     end = std::min(end, range_.end);
+    const std::vector<SlotSpec> specs = slots_of(optimizer_of(method, terms.optimizer));
     for (std::int64_t n = 0; begin < end; begin += n) {
       n = std::min(most, end - begin);
       const auto cut = [&](const torch::Tensor& flat) {
@@ -146,10 +135,14 @@ void SliceUpdate::cut_blocks(const Plan& plan) {
       };
       Block& block = blocks_.emplace_back(
           Block{terms, {begin, begin + n}, cut(parameters_), cut(gradient_), cut(average_), {}});
-      for (const Slot& slot : slots_) block.slots.push_back(cut(slot.value));
+      for (std::size_t i = 0; i < specs.size(); ++i)
+        block.slots.push_back(cut(slots_[i]).fill_(specs[i].initial));
     }
   }
-  if (!std::holds_alternative<RmsProp>(plan.optimizer)) return;
+  bool needs_scratch = false;
+  for (std::size_t i = 0; i <= method.groups.size(); ++i)
+    needs_scratch |= std::holds_alternative<RmsProp>(optimizer_of(method, i));
+  if (!needs_scratch) return;
   for (torch::Tensor& scratch : scratch_)
     scratch = torch::empty({longest_block()}, parameters_.options());
 }
@@ -160,46 +153,76 @@ std::int64_t SliceUpdate::longest_block() const {
   return longest;
 }
 
-void SliceUpdate::apply(const Optimizer& optimizer, const Moment& moment,
-                        std::span<const char> reached) {
+void SliceUpdate::apply(const Method& method, Moment moment, std::span<const char> reached) {
   const torch::NoGradGuard no_grad;
-  number_.fill_(static_cast<double>(moment.updates + 1));
-  if (std::ranges::find(reached, 0) == reached.end()) reached = {};
-  for (Block& block : blocks_) update_block(block, optimizer, moment, reached);
+  for (std::span<const char>* flags : {&reached, &moment.selected})
+    if (std::ranges::find(*flags, 0) == flags->end()) *flags = {};
+  for (Block& block : blocks_) update_block(block, method, moment, reached);
 }
 
-/// The parts of a block whose parameters have a gradient.
-std::vector<SliceUpdate::Block> SliceUpdate::reached_parts(const Block& block,
-                                                           std::span<const char> reached) const {
-  std::vector<Block> parts;
-  auto seat = layout_.seat_after(block.range.begin);
-  for (std::int64_t begin = block.range.begin, end = 0; begin < block.range.end; begin = end) {
-    end = std::min(end_of(layout_, seat), block.range.end);
-    const std::size_t entry = seat++->entry;
-    if (!reached[entry]) continue;
-    const auto cut = [&](const torch::Tensor& flat) {
-      return flat.narrow(0, begin - block.range.begin, end - begin);
-    };
-    Block& part = parts.emplace_back(
-        Block{block.terms, {begin, end}, cut(block.parameter), cut(block.gradient)});
-    for (const torch::Tensor& slot : block.slots) part.slots.push_back(cut(slot));
+void SliceUpdate::reset(const Method& method, std::span<const char> chosen) {
+  const torch::NoGradGuard no_grad;
+  for (const Block& block : blocks_) {
+    const std::vector<SlotSpec> specs = slots_of(optimizer_of(method, block.terms.optimizer));
+    for_runs(
+        block, [&](std::size_t entry) { return chosen[entry] != 0; },
+        [&](const Block& run, bool of_chosen) {
+          if (!of_chosen) return;
+          for (std::size_t i = 0; i < run.slots.size(); ++i)
+            run.slots[i].fill_(i < specs.size() ? specs[i].initial : 0);
+        });
   }
-  return parts;
 }
 
-void SliceUpdate::update_block(Block& block, const Optimizer& optimizer, const Moment& moment,
+/// Calls `work(run, k)` for the runs of neighbours in `block` whose parameters all have the same
+/// `k`, by `key(entry)`. The run is the block itself when all have.
+template <class Key, class Work>
+void SliceUpdate::for_runs(const Block& block, const Key& key, const Work& work) const {
+  auto seat = layout_.seat_after(block.range.begin);
+  for (std::int64_t begin = block.range.begin, end = begin; begin < block.range.end; begin = end) {
+    const auto k = key(seat->entry);
+    do end = std::min(end_of(layout_, seat++), block.range.end);
+    while (end < block.range.end && key(seat->entry) == k);
+    if (end - begin == block.range.size()) return work(block, k);
+    const auto cut = [&](const torch::Tensor& flat) {
+      return flat.defined() ? flat.narrow(0, begin - block.range.begin, end - begin) : flat;
+    };
+    Block run{block.terms,         {begin, end},       cut(block.parameter),
+              cut(block.gradient), cut(block.average), {}};
+    for (const torch::Tensor& slot : block.slots) run.slots.push_back(cut(slot));
+    work(run, k);
+  }
+}
+
+void SliceUpdate::update_block(Block& block, const Method& method, const Moment& moment,
                                std::span<const char> reached) {
   // Until the first update the caller may still have written the weights.
   if (block.average.defined() && moment.updates == 0) block.average.copy_(block.parameter);
   if (moment.clip_factor != 1) block.gradient.mul_(moment.clip_factor);
-  if (reached.empty())
-    optimize(block, optimizer);
+  const auto number = [&](std::size_t entry) -> std::int64_t {  // of this update; 0: none
+    if (!reached.empty() && !reached[entry]) return 0;
+    return (moment.numbers.empty() ? moment.updates : moment.numbers[entry]) + 1;
+  };
+  if (reached.empty() && moment.numbers.empty())
+    optimize(block, method, moment.updates + 1);
   else
-    for (const Block& part : reached_parts(block, reached)) optimize(part, optimizer);
-  if (block.average.defined()) block.average.lerp_(block.parameter, 1 - moment.average_keep);
+    for_runs(block, number, [&](const Block& run, std::int64_t n) {
+      if (n > 0) optimize(run, method, n);
+    });
+  if (!block.average.defined()) return;
+  const auto follow = [&](const Block& run, bool moves) {
+    if (moves) run.average.lerp_(run.parameter, 1 - moment.average_keep);
+  };
+  if (moment.selected.empty())
+    follow(block, true);
+  else
+    for_runs(
+        block, [&](std::size_t entry) { return moment.selected[entry] != 0; }, follow);
 }
 
-void SliceUpdate::optimize(const Block& block, const Optimizer& optimizer) {
+void SliceUpdate::optimize(const Block& block, const Method& method, std::int64_t number) {
+  const Optimizer& optimizer = optimizer_of(method, block.terms.optimizer);
+  if (filled_ != number) number_.fill_(static_cast<double>(filled_ = number));
   std::array<torch::Tensor, 2> scratch;
   for (std::size_t i = 0; i < scratch.size(); ++i)
     if (scratch_[i].defined()) scratch[i] = scratch_[i].narrow(0, 0, block.range.size());
@@ -207,7 +230,8 @@ void SliceUpdate::optimize(const Block& block, const Optimizer& optimizer) {
                       .g = block.gradient,
                       .slots = block.slots,
                       .lr = learning_rate(optimizer) * block.terms.lr_factor,
-                      .weight_decay = block.terms.weight_decay,
+                      .weight_decay = block.terms.weight_decay.value_or(weight_decay(optimizer)),
+                      .first = number == 1,
                       .number = number_,
                       .scratch = scratch};
   std::visit([&](const auto& kind) { update(kind, target); }, optimizer);

@@ -2,61 +2,56 @@
 
 // The update of one slice: parameters, slots and moving average in one pass over memory.
 
-#include <lockstep/optimizer.h>
 #include <torch/torch.h>
 
 #include <array>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "arena/arena.h"
 #include "optim/rules.h"
+#include "optim/slots.h"
 
 namespace lockstep::optim {
-
-/// A slot of a slice: flat, as long as the slice. It exists nowhere else.
-struct Slot {
-  std::string name;  ///< "exp_avg"
-  torch::Tensor value;
-};
-
-/// What a slice is updated with; fixed at construction, but for the learning rate.
-struct Plan {
-  Optimizer optimizer;
-  std::vector<ParameterRule> rules = {};
-  bool averaged = false;  ///< keep a moving average
-};
 
 /// What changes from update to update.
 struct Moment {
   std::int64_t updates = 0;  ///< done before this one
   double clip_factor = 1;    ///< the gradient is multiplied by it
   double average_keep = 0;   ///< decay of the moving average in this update
+
+  // By parameter, of the list that the layout was made from.
+  std::span<const std::int64_t> numbers = {};  ///< its updates before; empty: `updates`
+  std::span<const char> selected = {};         ///< its average may move; empty: all
 };
 
-/// Owns the slots of one tower's slice of one arena. Works in cache-sized blocks, so that the few
-/// operators an optimizer takes cost one pass over memory. All functions update in place. `apply`
-/// allocates nothing on the device: an update that has begun does not run out of memory.
+/// Owns the slots of one tower's slice of one arena: flats, as long as the slice, that exist
+/// nowhere else. Each parameter has the slots of its own optimizer in them, the first in the first.
+/// Works in cache-sized blocks, so that the few operators an optimizer takes cost one pass over
+/// memory. All functions update in place. `apply` allocates nothing on the device: an update that
+/// has begun does not run out of memory.
 class SliceUpdate {
  public:
   /// `layout` must live on. `parameters` and `gradient` are the slice's part of their arenas. Slots
   /// start at their initial values; the moving average, if wanted, at what the parameters are
   /// before the first update.
   SliceUpdate(const arena::Layout& layout, arena::Slice range, torch::Tensor parameters,
-              torch::Tensor gradient, const Plan& plan);
+              torch::Tensor gradient, const Method& method);
 
-  /// A parameter without a gradient, by `reached` (of the list that the layout was made from;
-  /// empty: all have one), is left alone, slots and weight decay included, as torch::optim does.
-  void apply(const Optimizer& optimizer, const Moment& moment, std::span<const char> reached = {});
+  /// By the optimizers of `method`, the one it was made with or another with the same slots. A
+  /// parameter without a gradient, by `reached` (empty: all have one), is left alone, slots and
+  /// weight decay included, as torch::optim does.
+  void apply(const Method& method, Moment moment, std::span<const char> reached = {});
+
+  /// Sets the slots of the parameters in `chosen` to what the optimizers of `method` begin with.
+  void reset(const Method& method, std::span<const char> chosen);
 
   /// Exchanges parameters and moving average. Allocates nothing: prepare_swap() did.
   void swap_average();
   void prepare_swap();
 
-  std::vector<Slot>& slots() { return slots_; }
   arena::Slice range() const { return range_; }
-  const std::vector<Slot>& slots() const { return slots_; }
+  const std::vector<torch::Tensor>& slots() const { return slots_; }
   const torch::Tensor& average() const { return average_; }  ///< undefined without one
   const torch::Tensor& gradient() const { return gradient_; }
 
@@ -68,18 +63,20 @@ class SliceUpdate {
     std::vector<torch::Tensor> slots = {};
   };
 
-  void cut_blocks(const Plan& plan);
-  void update_block(Block& block, const Optimizer& optimizer, const Moment& moment,
+  void cut_blocks(const Method& method);
+  void update_block(Block& block, const Method& method, const Moment& moment,
                     std::span<const char> reached);
-  std::vector<Block> reached_parts(const Block& block, std::span<const char> reached) const;
-  void optimize(const Block& block, const Optimizer& optimizer);
+  template <class Key, class Work>
+  void for_runs(const Block& block, const Key& key, const Work& work) const;
+  void optimize(const Block& block, const Method& method, std::int64_t number);
   std::int64_t longest_block() const;
 
   const arena::Layout& layout_;
   const arena::Slice range_;
   torch::Tensor parameters_, gradient_, average_;
-  torch::Tensor number_;  // of the update at work, from 1, where the fused kernels look for it
-  std::vector<Slot> slots_;
+  torch::Tensor number_;     // of the update at work, from 1, where the fused kernels look for it
+  std::int64_t filled_ = 0;  // what number_ holds
+  std::vector<torch::Tensor> slots_;
   std::vector<Block> blocks_;
   std::array<torch::Tensor, 2> scratch_;  // as long as the longest block, where it is needed
 };

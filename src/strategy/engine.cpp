@@ -72,10 +72,13 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
 
 /// Updates the tower's slices; afterwards it sees what the others updated.
 void Engine::update(Tower& tower, const Outcome& outcome) {
-  const optim::Moment moment{
-      .updates = updates_, .clip_factor = clip_factor(outcome), .average_keep = average_keep()};
+  const optim::Moment moment{.updates = updates_,
+                             .clip_factor = clip_factor(outcome),
+                             .average_keep = average_keep(),
+                             .numbers = numbers_.get(),
+                             .selected = outcome.selected};
   for (optim::SliceUpdate& slice : tower.updates)
-    slice.apply(options_.method.optimizer, moment, outcome.reached);
+    slice.apply(options_.method, moment, outcome.reached);
   tower.collective->gather(tower.rank);
 }
 
@@ -155,7 +158,8 @@ StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) {
   });
   settle_buffers(outcome.applied);
   if (!pass.updates) show_gradients(outcome);
-  if (outcome.applied) ++updates_;
+  const std::vector<char> none(outcome.reached.size(), 0);  // their update is the caller's
+  if (outcome.applied) numbers_.count(updates_++, pass.updates ? outcome.reached : none);
   if (outcome.applied) audits_ = false;
   if (options_.method.precision == Precision::float16 && (outcome.applied || outcome.overflow))
     loss_scale_.update(outcome.overflow);
@@ -302,12 +306,6 @@ void Engine::balance() {
     } catch (const std::exception&) {  // the next step plans it, or says why it cannot
     }
   }
-}
-
-void Engine::set_learning_rate(double lr) {
-  if (!(std::isfinite(lr) && lr >= 0))
-    throw ConfigError("the learning rate is " + std::to_string(lr) + "; it must be 0 or more.");
-  lockstep::set_learning_rate(options_.method.optimizer, lr);
 }
 
 Place Engine::shown() {

@@ -4,6 +4,7 @@
 //
 // engine.cpp           the step
 // engine_evaluate.cpp  evaluation
+// engine_optim.cpp     optimizers that change between steps
 // engine_state.cpp     what is saved and loaded
 // engine_report.cpp    what a step tells
 //
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "optim/loss_scale.h"
+#include "optim/update_numbers.h"
 #include "strategy/rescue.h"
 #include "strategy/setup.h"
 #include "strategy/shard_runner.h"
@@ -53,7 +55,10 @@ class Engine {
   const MirroredOptions& options() const { return options_; }
   Seconds now() const;
   const torch::nn::Module& module() const { return *replicas_[replicas_.first()].module; }
-  void set_learning_rate(double lr);
+  /// Of optimizer `number`, as Terms::optimizer counts.
+  void set_learning_rate(std::size_t number, double lr);
+  void set_optimizer(std::size_t number, const Optimizer& optimizer);
+  void reset_slots(const std::string& pattern);
   void set_trainable(const std::string& pattern, bool trainable);
   std::int64_t steps() const { return steps_; }
   std::int64_t skipped() const { return steps_ - updates_; }
@@ -89,7 +94,7 @@ class Engine {
   void swap_averages();
   State copy_of_state();
   std::vector<NamedTensor> collected(const std::function<Flats(const Tower&)>& parts,
-                                     const std::string& suffix);
+                                     const Naming& name = own_name);
 
   // Failures.
   /// Throws a TowerError if there is a failure.
@@ -115,7 +120,7 @@ class Engine {
   std::vector<std::string> notes(const Outcome& outcome);
   void trace();
 
-  MirroredOptions options_;  // constant, but for the learning rate
+  MirroredOptions options_;  // constant, but for the values of optimizers
 
   // The parts. Between calls the caller's; inside one, each tower's thread has its own of each.
   device::TowerPool pool_;
@@ -128,6 +133,7 @@ class Engine {
   // The caller's.
   std::int64_t steps_ = 0;    // taken, skipped ones included
   std::int64_t updates_ = 0;  // applied
+  optim::UpdateNumbers numbers_;
   optim::LossScale loss_scale_;
   std::map<Place, Seconds> shard_times_;  // what one takes there, 0 before the first
   bool balances_;                         // shards move to where they are computed faster

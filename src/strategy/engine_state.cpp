@@ -1,3 +1,4 @@
+#include "optim/slots.h"
 #include "strategy/engine.h"
 
 #include <algorithm>
@@ -13,6 +14,29 @@ std::vector<NamedTensor> copies_of(const std::vector<arena::Entry>& entries) {
   std::vector<NamedTensor> copies;
   for (const arena::Entry& entry : entries) copies.push_back({entry.name, copy_of(entry.tensor)});
   return copies;
+}
+
+/// The name of slot `i` of each parameter: "fc.weight/exp_avg"; empty where it has no such slot.
+Naming slot_naming(const Method& method, std::size_t i) {
+  return [&method, i](const arena::Seat& seat) {
+    const std::size_t number = optim::terms_for(seat.name, method).optimizer;
+    const auto slots = optim::slots_of(optim::optimizer_of(method, number));
+    return i < slots.size() ? seat.name + "/" + slots[i].name : "";
+  };
+}
+
+/// By parameter, as State::updates_of has them; empty: each has had all updates.
+std::vector<std::int64_t> numbers_of(const State& state, const ParameterMap& map) {
+  if (state.updates_of.empty()) return {};
+  std::vector<std::int64_t> numbers(map.seats.size(), state.updates);
+  auto left = state.updates_of;
+  for (const arena::Seat* seat : map.seats)
+    if (const auto own = left.extract(seat->name); !own.empty())
+      numbers[seat->entry] = own.mapped();
+  if (!left.empty())
+    throw ConfigError("the state counts the updates of '" + left.begin()->first +
+                      "', and there is no such parameter: it is of another model.");
+  return numbers;
 }
 
 }  // namespace
@@ -33,34 +57,32 @@ State Engine::copy_of_state() {
               .good_steps = loss_scale_.state().good_steps,
               .buffers = copies_of(shown.buffers),
               .frozen = copies_of(shown.frozen)};
+  for (std::size_t i = 0; i < numbers_.get().size(); ++i)
+    if (numbers_.get()[i] != updates_) state.updates_of[map_.seats[i]->name] = numbers_.get()[i];
   for (const arena::Layout& layout : map_.layouts)
     for (const arena::Seat& seat : layout.seats) {
       const torch::Tensor& tensor = shown.trainable[seat.entry].tensor;
       state.parameters.push_back({seat.name, copy_of(tensor)});
       if (!tensor.requires_grad()) state.held.push_back(seat.name);
     }
-  const std::vector<optim::Slot>& slots = towers_.front().updates.front().slots();
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    std::ranges::move(
-        collected([i](const Tower& tower) { return tower.kept()[i]; }, "/" + slots[i].name),
-        std::back_inserter(state.slots));
+  for (std::size_t i = 0; i < towers_.front().updates.front().slots().size(); ++i)
+    std::ranges::move(collected([i](const Tower& tower) { return tower.kept()[i]; },
+                                slot_naming(towers_.made_with(), i)),
+                      std::back_inserter(state.slots));
   if (options_.method.moving_average)
-    state.averages = collected([](const Tower& tower) { return tower.kept().back(); }, "");
+    state.averages = collected([](const Tower& tower) { return tower.kept().back(); });
   if (averaged_ && updates_ > 0) std::swap(state.parameters, state.averages);
-  state.gradients = collected(
-      [](const Tower& tower) {
-        Flats gradients;
-        for (const collective::GradientSlice& slice : tower.slices)
-          gradients.push_back(slice.gradient);
-        return gradients;
-      },
-      "");
+  state.gradients = collected([](const Tower& tower) {
+    Flats gradients;
+    for (const collective::GradientSlice& slice : tower.slices) gradients.push_back(slice.gradient);
+    return gradients;
+  });
   return state;
 }
 
 /// Named tensors of all arenas. `parts` is one flat of each of a tower's slices.
 std::vector<NamedTensor> Engine::collected(const std::function<Flats(const Tower&)>& parts,
-                                           const std::string& suffix) {
+                                           const Naming& name) {
   const Flats whole = allocate(map_.layouts, torch::kCPU);
   std::map<Place, std::vector<collective::ArenaPart>> brought;  // readable until all have left
   for (const Tower& tower : towers_)
@@ -72,7 +94,7 @@ std::vector<NamedTensor> Engine::collected(const std::function<Flats(const Tower
     towers_.collective().collect(tower.rank, brought.at(tower.place), whole);
   });
   require_success(failure, "state");
-  return named(whole, map_.layouts, suffix);
+  return named(whole, map_.layouts, name);
 }
 
 void Engine::load(const State& state) {
@@ -81,8 +103,12 @@ void Engine::load(const State& state) {
   // All that may be wrong with the state comes first.
   const Flats parameters = ByName(state.parameters).flats(map_.layouts);
   const Flats buffers = ByName(state.buffers).flats(replicas_.buffer_layouts());
-  const std::vector<optim::Slot>& slots = towers_.front().updates.front().slots();
-  const std::size_t own_slots = slots.size() * map_.seats.size();
+  std::vector<std::int64_t> numbers = numbers_of(state, map_);
+  const std::size_t slots = towers_.front().updates.front().slots().size();
+  std::size_t own_slots = 0;
+  for (std::size_t i = 0; i < slots; ++i)
+    for (const arena::Seat* seat : map_.seats)
+      own_slots += !slot_naming(towers_.made_with(), i)(*seat).empty();
   if (state.slots.size() != own_slots)
     throw ConfigError("the state has " + std::to_string(state.slots.size()) +
                       " slots, the optimizer has " + std::to_string(own_slots) +
@@ -90,8 +116,8 @@ void Engine::load(const State& state) {
   if (options_.method.moving_average && state.averages.empty())
     throw ConfigError("the state has no moving averages: it was trained without them.");
   std::vector<Flats> kept;
-  for (const optim::Slot& slot : slots)
-    kept.push_back(ByName(state.slots).flats(map_.layouts, "/" + slot.name));
+  for (std::size_t i = 0; i < slots; ++i)
+    kept.push_back(ByName(state.slots).flats(map_.layouts, slot_naming(towers_.made_with(), i)));
   if (options_.method.moving_average) kept.push_back(ByName(state.averages).flats(map_.layouts));
   Replica& shown = replicas_[replicas_.first()];
   Flats own_frozen, frozen;
@@ -119,6 +145,7 @@ void Engine::load(const State& state) {
       if (rescue_) rescue_->mirror(tower);
     steps_ = state.steps;
     updates_ = state.updates;
+    numbers_.restore(std::move(numbers));
   });
   std::vector<char> trained;
   for (const arena::Seat* seat : map_.seats)

@@ -41,12 +41,15 @@ Flats slices_of(const Flats& whole, const std::vector<arena::Bucket>& buckets, i
   return slices;
 }
 
+std::string own_name(const arena::Seat& seat) { return seat.name; }
+
 std::vector<NamedTensor> named(const Flats& whole, const std::vector<arena::Layout>& layouts,
-                               const std::string& suffix) {
+                               const Naming& name) {
   std::vector<NamedTensor> result;
   for (std::size_t i = 0; i < whole.size(); ++i)
     for (const arena::Seat& seat : layouts[i].seats)
-      result.push_back({seat.name + suffix, arena::view(whole[i], seat).clone()});
+      if (std::string own = name(seat); !own.empty())
+        result.push_back({std::move(own), arena::view(whole[i], seat).clone()});
   return result;
 }
 
@@ -66,12 +69,13 @@ const torch::Tensor& ByName::at(const std::string& name, at::IntArrayRef sizes,
   return value;
 }
 
-Flats ByName::flats(const std::vector<arena::Layout>& layouts, const std::string& suffix) const {
+Flats ByName::flats(const std::vector<arena::Layout>& layouts, const Naming& name) const {
   const torch::NoGradGuard no_grad;
   Flats whole = allocate(layouts, torch::kCPU);
   for (std::size_t i = 0; i < layouts.size(); ++i)
     for (const arena::Seat& seat : layouts[i].seats)
-      arena::view(whole[i], seat).copy_(at(seat.name + suffix, seat.sizes, layouts[i].dtype));
+      if (const std::string own = name(seat); !own.empty())
+        arena::view(whole[i], seat).copy_(at(own, seat.sizes, layouts[i].dtype));
   return whole;
 }
 

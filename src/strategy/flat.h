@@ -5,6 +5,7 @@
 #include <lockstep/state.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -36,9 +37,13 @@ void copy_all(const Flats& to, const Flats& from);
 Flats slices_of(const Flats& whole, const std::vector<arena::Bucket>& buckets, int rank,
                 int towers);
 
-/// The tensors that sit in whole arenas, each with a name that ends in `suffix`: copies.
+/// The name under which a tensor is in the state; empty: it is not there.
+using Naming = std::function<std::string(const arena::Seat&)>;
+std::string own_name(const arena::Seat& seat);
+
+/// The tensors that sit in whole arenas: copies.
 std::vector<NamedTensor> named(const Flats& whole, const std::vector<arena::Layout>& layouts,
-                               const std::string& suffix = "");
+                               const Naming& name = own_name);
 
 /// Tensors of a state, found by name. Throws ConfigError when one is not there, or of another size
 /// or type. The tensors must live on.
@@ -50,7 +55,7 @@ class ByName {
                           torch::ScalarType dtype) const;
 
   /// The reverse of `named`: whole arenas on the CPU.
-  Flats flats(const std::vector<arena::Layout>& layouts, const std::string& suffix = "") const;
+  Flats flats(const std::vector<arena::Layout>& layouts, const Naming& name = own_name) const;
 
  private:
   std::map<std::string, const torch::Tensor*> by_name_;

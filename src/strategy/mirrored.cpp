@@ -45,7 +45,21 @@ Seconds MirroredBase::now() const { return engine_->now(); }
 const torch::nn::Module& MirroredBase::module() const { return engine_->module(); }
 std::int64_t MirroredBase::steps() const { return engine_->steps(); }
 std::int64_t MirroredBase::skipped() const { return engine_->skipped(); }
-void MirroredBase::set_learning_rate(double lr) { engine_->set_learning_rate(lr); }
+void MirroredBase::set_learning_rate(double lr) { engine_->set_learning_rate(0, lr); }
+void MirroredBase::reset_slots(const std::string& pattern) { engine_->reset_slots(pattern); }
+
+void MirroredBase::set_learning_rate(const std::string& group, double lr) {
+  engine_->set_learning_rate(optim::group_number(method(), group), lr);
+}
+
+void MirroredBase::set_optimizer(const Optimizer& optimizer) {
+  engine_->set_optimizer(0, optimizer);
+}
+
+void MirroredBase::set_optimizer(const std::string& group, const Optimizer& optimizer) {
+  engine_->set_optimizer(optim::group_number(method(), group), optimizer);
+}
+
 State MirroredBase::state() const { return engine_->state(); }
 
 void MirroredBase::with_averaged_weights(const std::function<void()>& evaluation) {

@@ -66,8 +66,7 @@ Replicas make_replicas(const MirroredOptions& options, device::TowerPool& pool,
   Replicas replicas(std::move(modules), options.where.devices, sample.get());
   std::vector<std::string> names;
   for (const arena::Entry& entry : replicas[{0}].tensors.trainable) names.push_back(entry.name);
-  optim::validate(options.method.optimizer, options.method.rules, options.method.clip,
-                  options.method.moving_average, names);
+  optim::validate(options.method, names);
   return replicas;
 }
 

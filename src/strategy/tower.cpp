@@ -32,7 +32,7 @@ std::vector<Flats> Tower::kept() const {
   std::vector<Flats> result(updates.front().slots().size() + updates.front().average().defined());
   for (const optim::SliceUpdate& slice : updates) {
     std::size_t i = 0;
-    for (const optim::Slot& slot : slice.slots()) result[i++].push_back(slot.value);
+    for (const torch::Tensor& slot : slice.slots()) result[i++].push_back(slot);
     if (slice.average().defined()) result[i].push_back(slice.average());
   }
   return result;

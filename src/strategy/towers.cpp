@@ -41,6 +41,7 @@ Failure current_failure(const Tower& tower) {
 Towers::Towers(const Method& method, const Where& where, device::TowerPool& pool,
                const Replicas& replicas, const ParameterMap& map, MakeCollective make_collective)
     : method_(method),
+      made_with_(method),
       where_(where),
       pool_(pool),
       replicas_(replicas),
@@ -65,7 +66,6 @@ void Towers::make(const std::vector<Place>& places) {
 
 void Towers::make_slices(Tower& tower) {
   tower.generator = device::make_generator(tower.device);
-  const optim::Plan plan{method_.optimizer, method_.rules, method_.moving_average.has_value()};
   const Flats parameters =
       slices_of(replicas_.parameters(tower.place), map_.buckets, tower.rank, size());
   for (std::size_t i = 0; i < map_.buckets.size(); ++i) {
@@ -76,7 +76,7 @@ void Towers::make_slices(Tower& tower) {
     const auto blocks =
         static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
     tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
-    tower.updates.emplace_back(layout, range, parameters[i], gradient, plan);
+    tower.updates.emplace_back(layout, range, parameters[i], gradient, made_with_);
   }
   for (const collective::GradientSlice& slice : tower.slices)
     tower.square_terms.emplace_back(slice.squares);

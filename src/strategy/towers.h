@@ -79,6 +79,9 @@ class Towers {
   Tower* at(Place place) { return tower_at_[place.index()]; }  ///< null where the device is gone
   const Device& device(Place place) const { return pool_.device(place.value); }
 
+  /// What towers were made with: it decides on slots.
+  const Method& made_with() const { return made_with_; }
+
   bool planned() const { return collective_ != nullptr; }
   collective::Collective& collective();  ///< planned anew if need be
 
@@ -97,7 +100,8 @@ class Towers {
   std::unique_ptr<collective::Collective> make_collective() const;
 
   // Constant after construction.
-  const Method& method_;
+  const Method& method_;    // but for the values of its optimizers
+  const Method made_with_;  // whose slots towers have
   const Where& where_;
   device::TowerPool& pool_;
   const Replicas& replicas_;

@@ -112,6 +112,8 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
   base::NewFolder folder(path);
   Manifest manifest = checkpoint.manifest;
   manifest.updates = state.updates;
+  manifest.updates_of = state.updates_of;
+  manifest.held = state.held;
   manifest.loss_scale = state.loss_scale;
   manifest.good_steps = state.good_steps;
   manifest.progress.step = state.steps;
@@ -138,6 +140,8 @@ Checkpoint load_checkpoint(const std::string& path) {
   State& state = checkpoint.state;
   state.steps = manifest.progress.step;
   state.updates = manifest.updates;
+  state.updates_of = manifest.updates_of;
+  state.held = manifest.held;
   state.loss_scale = manifest.loss_scale;
   state.good_steps = manifest.good_steps;
   std::map<std::string, std::vector<NamedTensor>*> lists = {

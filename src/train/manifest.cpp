@@ -13,6 +13,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "lockstep checkpoint";
 constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kOfParameters = 2;  // has what programs that know only 1 would pass over
 
 /// JSON has no NaN: null stands for it.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -198,21 +199,24 @@ std::string to_json(const Manifest& manifest) {
                      {"sha256", file.sha256}});
   Json metrics = Json::object();
   for (const auto& [name, value] : manifest.metrics) metrics[name] = number(value);
-  const Json json = {{"format", kFormat},
-                     {"version", kVersion},
-                     {"progress", to_json(manifest.progress)},
-                     {"updates", manifest.updates},
-                     {"loss_scale", manifest.loss_scale},
-                     {"good_steps", manifest.good_steps},
-                     {"seed", manifest.seed},
-                     {"shards", manifest.shards},
-                     {"method", manifest.method},
-                     {"time", manifest.time},
-                     {"metrics", metrics},
-                     {"recipe", manifest.recipe},
-                     {"lockstep", manifest.lockstep_version},
-                     {"torch", manifest.torch_version},
-                     {"files", files}};
+  const bool of_parameters = !manifest.updates_of.empty() || !manifest.held.empty();
+  Json json = {{"format", kFormat},
+               {"version", of_parameters ? kOfParameters : kVersion},
+               {"progress", to_json(manifest.progress)},
+               {"updates", manifest.updates},
+               {"loss_scale", manifest.loss_scale},
+               {"good_steps", manifest.good_steps},
+               {"seed", manifest.seed},
+               {"shards", manifest.shards},
+               {"method", manifest.method},
+               {"time", manifest.time},
+               {"metrics", metrics},
+               {"recipe", manifest.recipe},
+               {"lockstep", manifest.lockstep_version},
+               {"torch", manifest.torch_version},
+               {"files", files}};
+  if (!manifest.updates_of.empty()) json["updates_of"] = manifest.updates_of;
+  if (!manifest.held.empty()) json["held"] = manifest.held;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -220,8 +224,9 @@ Manifest parse_manifest(const std::string& path, const std::string& text) {
   const Json json = parse(path, text);
   const Reader reader(path, json, "manifest");
   if (reader.text("format") != kFormat) reader.fail(kFormat, "format");
-  if (reader.integer("version") != kVersion)
-    reader.fail("1: a newer Lockstep wrote it, read it with that", "version");
+  const std::int64_t version = reader.integer("version");
+  if (version != kVersion && version != kOfParameters)
+    reader.fail("1 or 2: a newer Lockstep wrote it, read it with that", "version");
   Manifest manifest{.updates = reader.integer("updates"),
                     .loss_scale = reader.real("loss_scale"),
                     .good_steps = reader.integer("good_steps"),
@@ -240,6 +245,16 @@ Manifest parse_manifest(const std::string& path, const std::string& text) {
       manifest.method[name] = value.get<std::string>();
     }
   }
+  if (reader.has("updates_of")) {
+    const Reader updates_of = reader.object("updates_of");
+    for (const auto& [name, value] : reader.at("updates_of").items())
+      manifest.updates_of[name] = updates_of.integer(name.c_str());
+  }
+  if (reader.has("held"))
+    for (const Json& name : reader.array("held")) {
+      if (!name.is_string()) reader.fail("names", "held");
+      manifest.held.push_back(name.get<std::string>());
+    }
   const Json& metrics = reader.at("metrics");
   if (!metrics.is_object()) reader.fail("an object", "metrics");
   for (const auto& [name, value] : metrics.items())

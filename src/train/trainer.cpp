@@ -37,7 +37,7 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
     : job_(job),
       options_(std::move(options)),
       observers_(std::move(observers)),
-      base_rate_(learning_rate(job.strategy().method().optimizer)) {
+      method_(job.strategy().method()) {
   check_schedule(options_.schedule);
   if (options_.report_every < 1) throw ConfigError("report_every must be at least 1 step.");
   if (!options_.clock) options_.clock = [&job] { return job.strategy().now(); };
@@ -81,7 +81,7 @@ void Trainer::Impl::resume(const FoundCheckpoint& found) {
 void Trainer::Impl::compare_method(const FoundCheckpoint& found) {
   std::string refused;
   changes_.clear();
-  for (const FieldChange& change : changes(found.checkpoint.manifest, method())) {
+  for (const FieldChange& change : changes(found.checkpoint.manifest, method_)) {
     changes_.push_back(describe(change));
     if (std::ranges::find(options_.changes, change.name) == options_.changes.end())
       refused += (refused.empty() ? "" : ", ") + describe(change);
@@ -100,7 +100,7 @@ TrainingEnd Trainer::Impl::run() {
     return loop();
   } catch (...) {
     save_what_is_there();
-    job_.strategy().set_learning_rate(base_rate_);
+    set_rates(1);
     throw;
   }
 }
@@ -126,16 +126,24 @@ TrainingEnd Trainer::Impl::loop() {
   }
 }
 
+/// Of method's optimizer and of those of its groups: what they began with, times `factor`.
+void Trainer::Impl::set_rates(double factor) {
+  Strategy& strategy = job_.strategy();
+  strategy.set_learning_rate(learning_rate(method_.optimizer) * factor);
+  for (const auto& [pattern, optimizer] : method_.groups)
+    strategy.set_learning_rate(pattern, learning_rate(optimizer) * factor);
+}
+
 /// One step at the schedule's rate. False when the input has ended.
 bool Trainer::Impl::step() {
   const double factor = rate_factor(options_.schedule, progress_.step, progress_.schedule);
-  job_.strategy().set_learning_rate(base_rate_ * factor);
+  set_rates(factor);
   const auto report = job_.step();
   if (!report) return false;
   ++progress_.step;
   train::add_rows(progress_.rows, report->rows);
   progress_.input = job_.position();
-  window_.add(*report, base_rate_ * factor, progress_.window);
+  window_.add(*report, learning_rate(method_.optimizer) * factor, progress_.window);
   count_time();
   tell(&Observer::stepped, *report, progress_);
   return true;
@@ -287,7 +295,7 @@ TrainingEnd Trainer::Impl::end(Ending ending) {
     tell_of_saves(/*wait=*/true);
   }
   if (stopping()) ending = Ending::stopped;
-  job_.strategy().set_learning_rate(base_rate_);
+  set_rates(1);
   const TrainingEnd result{ending, progress_, saved_, save_error_};
   tell(&Observer::ended, result);
   return result;

@@ -20,6 +20,7 @@ class Trainer::Impl {
   TrainingEnd loop();
   void compare_method(const FoundCheckpoint& found);
   void save_what_is_there();
+  void set_rates(double factor);
   bool step();
   void report();
   TrainingReport made_report() const;
@@ -40,7 +41,6 @@ class Trainer::Impl {
   bool due(const Every& every, const LastDone& last) const;
   std::string goal_key() const;
   Goal full_goal() const;
-  Method method() const;  ///< with the learning rate that the schedule begins with
   void estimate(TrainingReport& report) const;
   std::vector<std::string> plan() const;
   std::vector<std::string> device_names() const;
@@ -54,7 +54,7 @@ class Trainer::Impl {
   Job& job_;
   TrainerOptions options_;
   const std::vector<Observer*> observers_;
-  const double base_rate_;
+  const Method method_;  ///< that the training began with: the schedule changes rates after that
   std::optional<train::Saver> saver_;
 
   TrainingProgress progress_;

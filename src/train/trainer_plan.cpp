@@ -120,20 +120,13 @@ std::vector<std::string> Trainer::Impl::device_names() const {
   return names;
 }
 
-Method Trainer::Impl::method() const {
-  Method method = job_.strategy().method();
-  set_learning_rate(method.optimizer, base_rate_);
-  return method;
-}
-
 Manifest Trainer::Impl::manifest() const {
-  const Method own = method();
-  auto fields = fields_of(own);
+  auto fields = fields_of(method_);
   fields.erase("seed");
   fields.erase("shards");
   Manifest manifest{.progress = progress_,
-                    .seed = own.seed,
-                    .shards = own.shards,
+                    .seed = method_.seed,
+                    .shards = method_.shards,
                     .method = std::move(fields),
                     .time = static_cast<std::int64_t>(std::time(nullptr)),
                     .recipe = options_.recipe};

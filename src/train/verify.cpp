@@ -74,6 +74,12 @@ std::string first_difference(const State& expected, const State& found) {
     std::string difference = first_difference(kind, expected.*part, found.*part);
     if (!difference.empty()) return difference;
   }
+  for (const auto& [name, number] : expected.updates_of)
+    if (const auto other = found.updates_of.find(name);
+        other == found.updates_of.end() || other->second != number)
+      return "updates of '" + name + "': not " + std::to_string(number);
+  if (expected.updates_of.size() != found.updates_of.size())
+    return "the number of parameters that had fewer updates differs";
   return "";
 }
 

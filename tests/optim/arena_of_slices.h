@@ -25,7 +25,14 @@ inline std::vector<arena::Entry> awkward_entries(torch::Dtype dtype) {
 struct Arena {
   Arena(const std::vector<arena::Entry>& entries, const Optimizer& optimizer, int parts = 1,
         std::vector<ParameterRule> rules = {}, bool averaged = false, int threads = 1)
-      : layout(arena::layouts(entries)[0]) {
+      : Arena(entries,
+              Method{.optimizer = optimizer,
+                     .rules = std::move(rules),
+                     .moving_average = averaged ? std::optional(MovingAverage{}) : std::nullopt},
+              parts, threads) {}
+
+  Arena(const std::vector<arena::Entry>& entries, Method how, int parts, int threads)
+      : layout(arena::layouts(entries)[0]), method(std::move(how)) {
     at::set_num_threads(threads);
     parameters = arena::allocate(layout, torch::kCPU);
     gradient = torch::zeros_like(parameters);
@@ -34,8 +41,7 @@ struct Arena {
     for (int part = 0; part < parts; ++part) {
       const arena::Slice range = arena::slice_of({0, {0, layout.size}}, part, parts);
       updates.emplace_back(layout, range, parameters.narrow(0, range.begin, range.size()),
-                           gradient.narrow(0, range.begin, range.size()),
-                           Plan{optimizer, rules, averaged});
+                           gradient.narrow(0, range.begin, range.size()), method);
     }
   }
 
@@ -47,8 +53,9 @@ struct Arena {
       arena::view(gradient, seat).copy_(torch::randn({seat.numel}, random));
   }
 
-  void apply(const Optimizer& optimizer, const Moment& moment) {
-    for (SliceUpdate& update : updates) update.apply(optimizer, moment);
+  void apply(const Optimizer& optimizer, const Moment& moment, std::span<const char> reached = {}) {
+    method.optimizer = optimizer;
+    for (SliceUpdate& update : updates) update.apply(method, moment, reached);
   }
 
   torch::Tensor average() const {
@@ -60,11 +67,12 @@ struct Arena {
   torch::Tensor slots() const {
     std::vector<torch::Tensor> parts;
     for (std::size_t slot = 0; slot < updates[0].slots().size(); ++slot)
-      for (const SliceUpdate& update : updates) parts.push_back(update.slots()[slot].value);
+      for (const SliceUpdate& update : updates) parts.push_back(update.slots()[slot]);
     return parts.empty() ? torch::empty({0}) : torch::cat(parts);
   }
 
   arena::Layout layout;
+  Method method;
   torch::Tensor parameters, gradient;
   std::vector<SliceUpdate> updates;
 };

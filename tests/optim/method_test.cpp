@@ -45,13 +45,33 @@ TEST(Method, AnotherOptimizerDiffersInItsNameAndItsFields) {
                           "optimizer.momentum: none -> 0", "optimizer.nesterov: none -> false"}));
 }
 
+TEST(Method, GroupsAreNamedByTheirPatternsAndTheirOrderCounts) {
+  const Method method{.groups = {{"a.*", Adam{.lr = 0.1}}, {"b.*", Sgd{.lr = 0.2}}}};
+  Method other = method;
+  EXPECT_EQ(differences(method, other), Lines{});
+  other.groups[0].optimizer = Adam{.lr = 0.3, .amsgrad = true};
+  EXPECT_EQ(differences(method, other),
+            (Lines{"groups.a.*.amsgrad: none -> true", "groups.a.*.lr: 0.1 -> 0.3"}));
+  other = method;
+  std::swap(other.groups[0], other.groups[1]);
+  EXPECT_EQ(differences(method, other), Lines{"groups: a.*; b.* -> b.*; a.*"});
+  other.groups.clear();
+  EXPECT_EQ(differences(method, other).size(), fields_of(method).size() - fields_of({}).size());
+}
+
+TEST(Method, WhatIsOffHasNoField) {  // so that manifests stay as they were
+  EXPECT_FALSE(fields_of({}).contains("groups"));
+  EXPECT_FALSE(fields_of({}).contains("optimizer.dampening"));
+  EXPECT_FALSE(fields_of({.optimizer = Adam{}}).contains("optimizer.amsgrad"));
+}
+
 TEST(Method, EveryFieldOfEveryOptimizerCounts) {
   const auto count = [](const Optimizer& a, const Optimizer& b) {
     return differences({.optimizer = a}, {.optimizer = b}).size();
   };
-  EXPECT_EQ(count(Sgd{1, 0, false, 0}, Sgd{2, 1, true, 1}), 4U);
-  EXPECT_EQ(count(Adam{1, 0, 0, 1, 0}, Adam{2, 1, 1, 2, 1}), 5U);
-  EXPECT_EQ(count(AdamW{1, 0, 0, 1, 0}, AdamW{2, 1, 1, 2, 1}), 5U);
+  EXPECT_EQ(count(Sgd{1, 0, false, 0, 0}, Sgd{2, 1, true, 1, 1}), 5U);
+  EXPECT_EQ(count(Adam{1, 0, 0, 1, 0, false}, Adam{2, 1, 1, 2, 1, true}), 6U);
+  EXPECT_EQ(count(AdamW{1, 0, 0, 1, 0, false}, AdamW{2, 1, 1, 2, 1, true}), 6U);
   EXPECT_EQ(count(Adagrad{1, 0, 0, 0, 0}, Adagrad{2, 1, 1, 1, 1}), 5U);
   EXPECT_EQ(count(RmsProp{1, 0, 0, 0, false, 0, false, false, 0},
                   RmsProp{2, 1, 1, 1, true, 1, true, true, 1}),

@@ -16,15 +16,25 @@ using optim::terms_for;
 
 const std::vector<std::string> kNames = {"conv.weight", "conv.bias", "head.weight"};
 
-/// The message of the ConfigError that the arguments cause, else empty.
-std::string refusal(const Optimizer& optimizer, const std::vector<ParameterRule>& rules = {},
-                    const Clip& clip = {}, const std::optional<MovingAverage>& average = {}) {
+/// The message of the ConfigError that `program` throws, else empty.
+template <class Program>
+std::string message_of(const Program& program) {
   try {
-    optim::validate(optimizer, rules, clip, average, kNames);
+    program();
   } catch (const ConfigError& error) {
     return error.what();
   }
   return "";
+}
+
+std::string refusal(const Method& method) {
+  return message_of([&] { optim::validate(method, kNames); });
+}
+
+std::string refusal(const Optimizer& optimizer, const std::vector<ParameterRule>& rules = {},
+                    const Clip& clip = {}, const std::optional<MovingAverage>& average = {}) {
+  return refusal(
+      Method{.optimizer = optimizer, .rules = rules, .clip = clip, .moving_average = average});
 }
 
 void expect_refused(const std::string& message, const std::string& field) {
@@ -66,16 +76,55 @@ TEST(Rules, TheFirstRuleThatMatchesCounts) {
   const std::vector<ParameterRule> rules = {{.pattern = "conv.*", .lr_factor = 0.1},
                                             {.pattern = "*.bias", .weight_decay = 0.0},
                                             {.pattern = "*", .lr_factor = 3}};
-  const Optimizer optimizer = Adam{.weight_decay = 0.5};
-  EXPECT_EQ(terms_for("conv.bias", optimizer, rules), (Terms{0.1, 0.5}));
-  EXPECT_EQ(terms_for("head.bias", optimizer, rules), (Terms{1, 0}));
-  EXPECT_EQ(terms_for("head.weight", optimizer, rules), (Terms{3, 0.5}));
+  EXPECT_EQ(terms_for("conv.bias", {.rules = rules}), (Terms{.lr_factor = 0.1}));
+  EXPECT_EQ(terms_for("head.bias", {.rules = rules}), (Terms{.weight_decay = 0.0}));
+  EXPECT_EQ(terms_for("head.weight", {.rules = rules}), (Terms{.lr_factor = 3}));
 }
 
 TEST(Rules, WithoutARuleTheOptimizersOwnTermsHold) {
-  const std::vector<ParameterRule> rules = {{.pattern = "other", .lr_factor = 9}};
-  EXPECT_EQ(terms_for("conv.bias", Sgd{.weight_decay = 0.25}, rules), (Terms{1, 0.25}));
-  EXPECT_EQ(terms_for("conv.bias", AdamW{}, {}), (Terms{1, 0.01}));
+  EXPECT_EQ(terms_for("conv.bias", {.rules = {{.pattern = "other", .lr_factor = 9}}}), Terms{});
+  EXPECT_EQ(terms_for("conv.bias", {}), Terms{});
+}
+
+TEST(Rules, TheFirstGroupThatMatchesHasTheParameterAndRulesApplyOnTop) {
+  const Method method{.optimizer = Sgd{.lr = 1},
+                      .groups = {{"conv.b*", Adam{.lr = 2}}, {"conv.*", Adagrad{.lr = 3}}},
+                      .rules = {{.pattern = "*.bias", .lr_factor = 0.5, .weight_decay = 0.25}}};
+  EXPECT_EQ(terms_for("conv.bias", method), (Terms{1, 0.5, 0.25}));
+  EXPECT_EQ(terms_for("conv.weight", method), (Terms{2, 1, std::nullopt}));
+  EXPECT_EQ(terms_for("head.bias", method), (Terms{0, 0.5, 0.25}));
+  for (const std::size_t i : {0, 1, 2})
+    EXPECT_EQ(learning_rate(optim::optimizer_of(method, i)), static_cast<double>(i + 1));
+  EXPECT_EQ(refusal(method), "");
+  EXPECT_EQ(optim::group_number(method, "conv.*"), 2U);
+  expect_refused(message_of([&] { optim::group_number(method, "head.*"); }),
+                 "there is no group 'head.*'; method.groups has conv.b*, conv.*");
+}
+
+TEST(Rules, AGroupWithoutAParameterIsAnError) {
+  expect_refused(refusal(Method{.groups = {{"tail.*", Sgd{}}}}),
+                 "group 'tail.*' matches no trainable parameter");
+  expect_refused(refusal(Method{.groups = {{"conv.*", Sgd{}}, {"conv.bias", Sgd{}}}}),
+                 "group 'conv.bias' has no parameter");
+  expect_refused(refusal(Method{.groups = {{"conv.*", Adam{.beta1 = 1}}}}),
+                 "group 'conv.*': optimizer.beta1");
+}
+
+TEST(Rules, AnOptimizerMayBeFollowedByOneOfItsKindThatNeedsNoOtherSlots) {
+  const auto next = [](const Optimizer& made, const Optimizer& other) {
+    return message_of([&] { optim::require_same_slots("optimizer", made, other); });
+  };
+  EXPECT_EQ(next(Sgd{.momentum = 0.5}, Sgd{.momentum = 0.9, .dampening = 0.1}), "");
+  EXPECT_EQ(next(Sgd{.momentum = 0.5}, Sgd{}), "");
+  EXPECT_EQ(next(Adam{}, Adam{.beta1 = 0.5}), "");
+  EXPECT_EQ(next(Adam{.amsgrad = true}, Adam{}), "");
+  expect_refused(next(Sgd{}, Sgd{.momentum = 0.9}),
+                 "optimizer would need the slots momentum, and it was made with none");
+  expect_refused(next(Adam{}, Adam{.amsgrad = true}),
+                 "optimizer would need the slots exp_avg, exp_avg_sq, max_exp_avg_sq, and");
+  expect_refused(next(RmsProp{.momentum = 0.9, .centered = true}, RmsProp{.momentum = 0.9}),
+                 "optimizer would need the slots mean_square, momentum, and");
+  expect_refused(next(Adam{}, AdamW{}), "optimizer is Adam, not AdamW");
 }
 
 TEST(Rules, DefaultsAndRangesEndsAreAccepted) {
@@ -117,6 +166,7 @@ TEST(Rules, AValueOutOfRangeIsNamed) {
     expect_refused(refusal(Adam{.beta1 = bad}), "optimizer.beta1");
     expect_refused(refusal(AdamW{.beta2 = bad}), "optimizer.beta2");
     expect_refused(refusal(RmsProp{.decay = bad}), "optimizer.decay");
+    expect_refused(refusal(Sgd{.dampening = bad * nan}), "optimizer.dampening");
     expect_refused(refusal(RmsProp{.momentum = bad}), "optimizer.momentum");
   }
   for (const double bad : {-0.1, 1.1, nan})
@@ -126,6 +176,8 @@ TEST(Rules, AValueOutOfRangeIsNamed) {
 TEST(Rules, NesterovNeedsMomentumAndTheTwoClipsExcludeEachOther) {
   expect_refused(refusal(Sgd{.nesterov = true}), "optimizer.momentum");
   EXPECT_EQ(refusal(Sgd{.momentum = 0.9, .nesterov = true}), "");
+  expect_refused(refusal(Sgd{.momentum = 0.9, .nesterov = true, .dampening = 0.1}),
+                 "optimizer.dampening");
   expect_refused(refusal(Sgd{}, {}, {.global_norm = 1, .per_shard_norm = 1}),
                  "clip.global_norm and");
 }

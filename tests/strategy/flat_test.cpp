@@ -26,16 +26,20 @@ std::vector<NamedTensor> values_of(const std::vector<arena::Entry>& from) {
   return values;
 }
 
+Naming with(const std::string& suffix) {
+  return [suffix](const arena::Seat& seat) { return seat.name + suffix; };
+}
+
 class FlatTest : public ::testing::Test {
  protected:
   const std::vector<arena::Entry> entries_ = entries();
   const std::vector<arena::Layout> layouts_ = arena::layouts(entries_);
   const std::vector<NamedTensor> values_ = values_of(entries_);
-  const Flats whole_ = ByName(values_).flats(layouts_, "/slot");
+  const Flats whole_ = ByName(values_).flats(layouts_, with("/slot"));
 };
 
 TEST_F(FlatTest, NamedTensorsComeBackFromWholeArenas) {
-  const std::vector<NamedTensor> found = named(whole_, layouts_, "/slot");
+  const std::vector<NamedTensor> found = named(whole_, layouts_, with("/slot"));
   ASSERT_EQ(found.size(), values_.size());
   for (const NamedTensor& value : values_) {
     const auto same = [&](const NamedTensor& each) { return each.name == value.name; };
@@ -77,7 +81,7 @@ TEST_F(FlatTest, SlicesAreViews) {
 
 TEST_F(FlatTest, AMissingTensorIsNamed) {
   try {
-    ByName(values_).flats(layouts_, "/other");
+    ByName(values_).flats(layouts_, with("/other"));
     ADD_FAILURE() << "no error";
   } catch (const ConfigError& error) {
     EXPECT_NE(std::string(error.what()).find("'conv/other'"), std::string::npos) << error.what();

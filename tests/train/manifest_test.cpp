@@ -77,6 +77,26 @@ TEST(Manifest, OneFromBeforeTheLastStepsFiguresWereKeptIsRead) {
   EXPECT_TRUE(std::isnan(window.learning_rate) && std::isnan(window.gradient_norm));
 }
 
+TEST(Manifest, WhatHoldsForSomeParametersIsAnotherVersionThatOlderProgramsRefuse) {
+  Manifest manifest = sample();
+  EXPECT_EQ(Json::parse(to_json(manifest))["version"], 1);
+  EXPECT_FALSE(Json::parse(to_json(manifest)).contains("updates_of"));
+  EXPECT_FALSE(Json::parse(to_json(manifest)).contains("held"));
+  manifest.updates_of = {{"fc.weight", 12}, {"fc.bias", 0}};
+  Json json = Json::parse(to_json(manifest));
+  EXPECT_EQ(json["version"], 2);
+  EXPECT_EQ(parse_manifest("m", json.dump()).updates_of, manifest.updates_of);
+  json["updates_of"]["fc.bias"] = -1;
+  EXPECT_NE(problem(json.dump()).find("manifest.updates_of.fc.bias"), std::string::npos);
+  manifest.updates_of.clear();
+  manifest.held = {"fc.weight", "fc.bias"};
+  json = Json::parse(to_json(manifest));
+  EXPECT_EQ(json["version"], 2);
+  EXPECT_EQ(parse_manifest("m", json.dump()).held, manifest.held);
+  json["held"][0] = 3;
+  EXPECT_NE(problem(json.dump()).find("manifest.held"), std::string::npos);
+}
+
 TEST(Manifest, HasNoDeviceCount) {
   EXPECT_EQ(to_json(sample()).find("device"), std::string::npos);
   EXPECT_EQ(to_json(sample()).find("tower"), std::string::npos);
@@ -103,7 +123,7 @@ TEST(Manifest, NamesTheFieldThatIsNotWhatItShouldBe) {
   EXPECT_NE(with("/files/0/holds", "x").find("manifest.files.holds"), std::string::npos);
   EXPECT_NE(with("/files/0/sha256", "12").find("manifest.files.sha256"), std::string::npos);
   EXPECT_NE(with("/method/optimizer", 1).find("manifest.method.optimizer"), std::string::npos);
-  EXPECT_NE(with("/version", 2).find("newer"), std::string::npos);
+  EXPECT_NE(with("/version", 3).find("newer"), std::string::npos);
   EXPECT_NE(with("/shards", 1'000'000'000'000).find("manifest.shards"), std::string::npos);
 }
 

@@ -1,0 +1,237 @@
+// Optimizers of groups, and parameters that have a gradient in some steps only.
+
+#include <lockstep/checkpoint.h>
+
+#include "folder.h"
+#include "on_sim.h"
+#include "refusal.h"
+
+namespace groups_test {
+
+using namespace on_sim;
+
+/// `rare` has a gradient in every third step, `never` in none. Both fill whole slices of 4 towers.
+struct Gappy : torch::nn::Module {
+  explicit Gappy(bool wide = false) {
+    body = register_module("body", torch::nn::Linear(12, 600));
+    rare = register_module("rare", torch::nn::Linear(12, 1500));
+    never = register_module("never", torch::nn::Linear(12, 1500));
+    head = register_module("head", torch::nn::Linear(600, 5));
+    if (wide) to(torch::kFloat64);
+  }
+  torch::Tensor forward(const torch::Tensor& x, bool with_rare) {
+    const torch::Tensor out = head(torch::relu(body(x)));
+    return with_rare ? out + rare(x).unflatten(1, {5, 300}).mean(2) : out;
+  }
+  torch::nn::Linear body = nullptr, rare = nullptr, never = nullptr, head = nullptr;
+};
+
+struct InStep {
+  int step;
+  torch::Tensor operator()(Gappy& model, const models::Batch& shard) const {
+    const torch::Tensor x = shard.first.to(model.head->weight.scalar_type());
+    return torch::nn::functional::cross_entropy(model.forward(x, step % 3 == 2), shard.second);
+  }
+};
+
+const std::vector<std::pair<const char*, Optimizer>> kOptimizers = {
+    {"Adam", Adam{.lr = 1e-2, .weight_decay = 0.1}},
+    {"AdamW with amsgrad", AdamW{.lr = 1e-2, .beta2 = 0.9, .weight_decay = 0.1, .amsgrad = true}},
+    {"damped Sgd", Sgd{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .dampening = 0.3}},
+    {"RmsProp", RmsProp{.lr = 1e-2, .momentum = 0.9, .weight_decay = 0.1}},
+    {"Adagrad", Adagrad{.lr = 1e-2, .lr_decay = 0.1, .weight_decay = 0.1}}};
+
+std::unique_ptr<torch::optim::Optimizer> peer(const Optimizer& optimizer,
+                                              std::vector<torch::Tensor> parameters) {
+  using namespace torch::optim;
+  switch (optimizer.index()) {
+    case 0:
+      return std::make_unique<SGD>(parameters,
+                                   SGDOptions(0.1).momentum(0.9).weight_decay(0.1).dampening(0.3));
+    case 1:
+      return std::make_unique<torch::optim::Adam>(parameters, AdamOptions(1e-2).weight_decay(0.1));
+    case 2:
+      return std::make_unique<torch::optim::AdamW>(
+          parameters,
+          AdamWOptions(1e-2).betas(std::make_tuple(0.9, 0.9)).weight_decay(0.1).amsgrad(true));
+    case 3:
+      return std::make_unique<RMSprop>(parameters,
+                                       RMSpropOptions(1e-2).momentum(0.9).weight_decay(0.1));
+    default:
+      return std::make_unique<torch::optim::Adagrad>(
+          parameters, AdagradOptions(1e-2).lr_decay(0.1).weight_decay(0.1));
+  }
+}
+
+/// `body` and `head` have optimizers of their own kind.
+std::vector<Group> two_groups() {
+  return {{"body.*", kOptimizers[1].second}, {"*.weight", kOptimizers[2].second}};
+}
+
+MirroredOptions how(std::vector<Device> devices, const Optimizer& optimizer,
+                    std::vector<Group> groups = {}, int shards = 4) {
+  return {.method = {.shards = shards,
+                     .optimizer = optimizer,
+                     .groups = std::move(groups),
+                     .moving_average = MovingAverage{.decay = 0.9},
+                     .seed = 7},
+          .where = {.devices = std::move(devices)}};
+}
+
+const torch::Tensor& find(const std::vector<NamedTensor>& tensors, const std::string& name) {
+  return std::ranges::find(tensors, name, &NamedTensor::name)->value;
+}
+
+/// Over a checkpoint on the disk, into new towers.
+template <class... Args>
+Mirrored<Gappy> resumed(const State& state, const MirroredOptions& options, Args... args) {
+  const tests::Folder folder;
+  save_checkpoint(folder.path("saved"), {.state = state});
+  Mirrored<Gappy> towers(options, args...);
+  towers.load(load_checkpoint(folder.path("saved")).state);
+  return towers;
+}
+
+/// Ten steps on two towers, over a save after the fifth, against torch::optim on one model. In
+/// float64, where only the order of sums differs: a few units of 1.1e-16 in each of ten updates.
+void expect_torchs_result(const Optimizer& optimizer, const std::vector<Group>& groups,
+                          const char* what) {
+  const MirroredOptions options = how(cpu_devices(2), optimizer, groups);
+  Mirrored<Gappy> towers(options, true);
+  Gappy one(true);
+  std::vector<std::vector<torch::Tensor>> members(groups.size() + 1);
+  {
+    const torch::NoGradGuard no_grad;
+    const State begin = towers.state();
+    for (auto& item : one.named_parameters()) {
+      item.value().copy_(find(begin.parameters, item.key()));
+      const std::string& name = item.key();
+      const std::size_t group = groups.empty()              ? 0
+                                : name.starts_with("body.") ? 1
+                                : name.ends_with(".weight") ? 2
+                                                            : 0;
+      members[group].push_back(item.value());
+    }
+  }
+  std::vector<std::unique_ptr<torch::optim::Optimizer>> peers;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    peers.push_back(peer(i == 0 ? optimizer : groups[i - 1].optimizer, members[i]));
+  for (int step = 0; step < 10; ++step) {
+    const models::Batch batch = models::vectors(step);
+    if (step == 5) towers = resumed(towers.state(), options, true);
+    towers.step(batch, InStep{step});
+    for (const auto& each : peers) each->zero_grad();
+    InStep{step}(one, batch).backward();
+    for (const auto& each : peers) each->step();
+  }
+  const State end = towers.state();
+  for (const auto& item : one.named_parameters())
+    EXPECT_LT((item.value() - find(end.parameters, item.key())).abs().max().item<double>(), 1e-12)
+        << what << ", " << item.key();
+  EXPECT_EQ(end.updates_of,
+            (std::map<std::string, std::int64_t>{
+                {"never.bias", 0}, {"never.weight", 0}, {"rare.bias", 3}, {"rare.weight", 3}}));
+}
+
+TEST(Groups, AParameterWithAGradientInEveryThirdStepEqualsTorchOptim) {
+  for (const auto& [name, optimizer] : kOptimizers) expect_torchs_result(optimizer, {}, name);
+}
+
+TEST(Groups, OptimizersOfSeveralKindsEqualTorchOptim) {
+  for (const auto& [name, optimizer] : kOptimizers)
+    expect_torchs_result(optimizer, two_groups(), name);
+}
+
+/// Parameter, slots and moving average of `layer`, as they are in `state`.
+std::vector<torch::Tensor> all_of(const State& state, const std::string& layer, bool averages) {
+  std::vector<torch::Tensor> found;
+  const auto add = [&](const std::vector<NamedTensor>& tensors) {
+    for (const NamedTensor& each : tensors)
+      if (each.name.starts_with(layer + ".")) found.push_back(each.value);
+  };
+  add(state.parameters);
+  add(state.slots);
+  if (averages) add(state.averages);
+  return found;
+}
+
+bool same(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return torch::equal(x, y); });
+}
+
+/// The state after six steps, resumed after the third; what has no gradient is left alone.
+State trained(const MirroredOptions& options, const std::string& what) {
+  Mirrored<Gappy> towers(options);
+  State before = towers.state();
+  const State first = before;
+  for (int step = 0; step < 6; ++step) {
+    if (step == 3) towers = resumed(before, options);
+    towers.step(models::vectors(step), InStep{step});
+    State now = towers.state();
+    EXPECT_TRUE(same(all_of(now, "never", true), all_of(first, "never", true))) << what;
+    EXPECT_EQ(same(all_of(now, "rare", false), all_of(before, "rare", false)), step % 3 != 2)
+        << what << ", step " << step;
+    EXPECT_FALSE(same(all_of(now, "body", true), all_of(before, "body", true))) << what;
+    before = std::move(now);
+  }
+  return before;
+}
+
+/// Also with fewer shards than towers, where some towers bring nothing.
+void expect_same_on_1_to_4(const std::function<std::vector<Device>(int)>& devices) {
+  for (const auto& [name, optimizer] : kOptimizers)
+    for (const bool grouped : {false, true}) {
+      const int shards = grouped ? 2 : 5;
+      const auto groups = grouped ? two_groups() : std::vector<Group>{};
+      const State one = trained(how(devices(1), optimizer, groups, shards), name);
+      for (const int count : {2, 3, 4})
+        EXPECT_EQ(
+            first_difference(one, trained(how(devices(count), optimizer, groups, shards), name)),
+            "")
+            << name << " on " << count << " devices";
+    }
+}
+
+TEST(Groups, WhatHasNoGradientIsLeftAloneOn1To4Devices) {
+  expect_same_on_1_to_4([](int count) { return cpu_devices(count); });
+}
+
+TEST(Groups, WhatHasNoGradientIsLeftAloneOn1To4SimulatedDevices) {
+  sim::configure({.devices = 4});
+  expect_same_on_1_to_4(sim_devices);
+}
+
+TEST(Groups, EachParameterHasTheSlotsOfItsOwnOptimizer) {
+  Mirrored<models::Mlp> towers(
+      {.method = {.optimizer = Adagrad{},
+                  .groups = {{"first.*", AdamW{.amsgrad = true}}, {"*.bias", Sgd{}}}},
+       .where = {.devices = cpu_devices(2)}});
+  std::string names;
+  for (const NamedTensor& slot : towers.state().slots) names += slot.name + " ";
+  EXPECT_EQ(names,
+            "first.weight/exp_avg first.bias/exp_avg second.weight/sum first.weight/exp_avg_sq "
+            "first.bias/exp_avg_sq first.weight/max_exp_avg_sq first.bias/max_exp_avg_sq ");
+}
+
+TEST(Groups, AStateOfOtherGroupsIsRefused) {
+  const auto with = [](std::vector<Group> groups) {
+    return Mirrored<models::Mlp>({.method = {.optimizer = Adam{}, .groups = std::move(groups)},
+                                  .where = {.devices = cpu_devices(1)}});
+  };
+  const State plain = with({}).state();
+  EXPECT_NE(refusal::message_of([&] { with({{"first.*", Adagrad{}}}).load(plain); }), "");
+  EXPECT_EQ(refusal::message_of([&] { with({{"first.*", Adam{.lr = 1}}}).load(plain); }), "");
+  State wrong = plain;
+  wrong.updates_of["third.weight"] = 1;
+  EXPECT_NE(refusal::message_of([&] { with({}).load(wrong); }).find("'third.weight'"),
+            std::string::npos);
+}
+
+TEST(Groups, WhileAllHaveGradientsNothingIsCounted) {
+  Mirrored<models::Mlp> towers({.where = {.devices = cpu_devices(2)}});
+  for (int step = 0; step < 3; ++step) towers.step(models::vectors(step), models::CrossEntropy{});
+  EXPECT_EQ(towers.state().updates, 3);
+  EXPECT_TRUE(towers.state().updates_of.empty());
+}
+
+}  // namespace groups_test
