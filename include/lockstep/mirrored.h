@@ -118,7 +118,7 @@ class MirroredBase : public Strategy {
   using Factory = std::function<std::shared_ptr<torch::nn::Module>(Place place)>;
   using Task = std::function<void(Place place)>;
 
-  MirroredBase(MirroredOptions options, const Factory& replica);
+  MirroredBase(MirroredOptions options, const Factory& replica, detail::Making making);
   StepResult run_step(const detail::ShardWork& work);
   StepResult run_gradients(const detail::ShardWork& work);
   StepResult run_compute(const detail::ShardWork& work);
@@ -141,9 +141,20 @@ class Mirrored : public MirroredBase {
   /// tensor that appears twice in `args` is one object in each tower. So the module that you pass
   /// is not the one that is trained: model() has the weights. docs/using.md lists what is copied.
   template <class... Args>
-  explicit Mirrored(MirroredOptions options, const Args&... args)
-      : Mirrored(std::move(options), std::make_shared<std::vector<std::shared_ptr<Model>>>(),
+  explicit Mirrored(MirroredOptions options, Args&&... args)
+      : Mirrored(Made(), std::move(options),
+                 std::make_shared<std::vector<std::shared_ptr<Model>>>(),
                  detail::ModelMaker<Model, Args...>(args...)) {}
+
+  /// The same for models that a function makes: `factory()` returns a std::shared_ptr<Model>, or a
+  /// holder. It is called once for each tower, one call at a time, in the order of the towers, and
+  /// must make a new model each time. What it makes first has the weights that count.
+  template <class Factory>
+  static Mirrored from(MirroredOptions options, Factory&& factory) {
+    return Mirrored(Made(), std::move(options),
+                    std::make_shared<std::vector<std::shared_ptr<Model>>>(),
+                    detail::FactoryMaker<Model, std::remove_reference_t<Factory>>(factory));
+  }
 
   /// One optimizer update. `loss(model, shard)` runs on the towers' threads, once for each shard,
   /// and returns the mean over the shard's rows, or a Loss; or `loss` is a whole_batch. `batch` may
@@ -225,18 +236,21 @@ class Mirrored : public MirroredBase {
 
  private:
   using Models = std::shared_ptr<std::vector<std::shared_ptr<Model>>>;
+  struct Made {};  // tells the constructor below from the one that takes any arguments
 
   template <class Make>
-  Mirrored(MirroredOptions options, const Models& models, const Make& make)
-      : MirroredBase(reserve(std::move(options), *models),
-                     [&](Place place) -> std::shared_ptr<torch::nn::Module> {
-                       auto& model = (*models)[place.index()] = make();
-                       if constexpr (std::is_base_of_v<torch::nn::Module, Model>)
-                         return model;
-                       else if constexpr (detail::kIsHolder<Model>)
-                         return model->ptr();
-                       return nullptr;
-                     }),
+  Mirrored(Made, MirroredOptions options, const Models& models, const Make& make)
+      : MirroredBase(
+            reserve(std::move(options), *models),
+            [&](Place place) -> std::shared_ptr<torch::nn::Module> {
+              auto& model = (*models)[place.index()] = make();
+              if constexpr (std::is_base_of_v<torch::nn::Module, Model>)
+                return model;
+              else if constexpr (detail::kIsHolder<Model>)
+                return model && !model->is_empty() ? model->ptr() : nullptr;
+              return nullptr;
+            },
+            Make::kMaking),
         models_(models) {}
 
   static MirroredOptions reserve(MirroredOptions options,

@@ -65,7 +65,7 @@ class BatchBySteps : public Stream<std::decay_t<std::invoke_result_t<const Sourc
 /// return the same batch each time it is called with the same step.
 template <class Model, class Source, class LossFn, class... Args>
 Verification verify(const MirroredOptions& options, const VerifyOptions& how, const Source& source,
-                    const LossFn& loss, const Args&... args) {
+                    const LossFn& loss, Args&&... args) {
   using Batches = detail::BatchBySteps<Source>;
   return verify(
       [&](int count) -> std::unique_ptr<Job> {

@@ -80,7 +80,15 @@ void seat(torch::Tensor& tensor, const torch::Tensor& flat, const Seat& where) {
   check(tensor.scalar_type() == flat.scalar_type() && tensor.sizes() == where.sizes,
         "a tensor and its seat differ in dtype or sizes");
   const torch::NoGradGuard no_grad;
-  tensor.set_data(view(flat, where));
+  const auto width = static_cast<std::int64_t>(flat.element_size());
+  auto* begin = static_cast<std::byte*>(flat.mutable_data_ptr()) + where.offset * width;
+  c10::DataPtr bytes(
+      begin, new c10::Storage(flat.storage()),
+      [](void* arena) { delete static_cast<c10::Storage*>(arena); }, flat.device());
+  const c10::Storage own(c10::Storage::use_byte_size_t(),
+                         static_cast<std::size_t>(where.numel * width), std::move(bytes),
+                         flat.storage().allocator(), /*resizable=*/true);
+  tensor.set_data(torch::empty({0}, flat.options()).set_(own, 0, where.sizes, where.strides));
 }
 
 bool is_seated(const torch::Tensor& tensor, const torch::Tensor& flat, const Seat& where) {

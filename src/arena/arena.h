@@ -62,7 +62,9 @@ torch::Tensor allocate(const Layout& layout, torch::Device device);
 /// element `origin` of the arena.
 torch::Tensor view(const torch::Tensor& flat, const Seat& seat, std::int64_t origin = 0);
 
-/// Makes `tensor` a view of its seat in `flat`. What it held is lost: copy it before, if need be.
+/// Makes `tensor` one with its seat in `flat`. What it held is lost: copy it before, if need be.
+/// Its storage is the seat and no more, which is what torch::save writes; the arena lives on with
+/// it.
 void seat(torch::Tensor& tensor, const torch::Tensor& flat, const Seat& seat);
 
 bool is_seated(const torch::Tensor& tensor, const torch::Tensor& flat, const Seat& seat);

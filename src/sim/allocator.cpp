@@ -92,14 +92,19 @@ Allocation* allocation_of(const c10::DataPtr& data) {
 
 Use use_of(const at::Tensor& tensor, bool write) {
   if (tensor.numel() == 0) return {};
-  Allocation* memory = allocation_of(tensor.storage().data_ptr());
+  const c10::Storage& storage = tensor.storage();
+  Allocation* memory = allocation_of(storage.data_ptr());
+  if (!memory && storage.device_type() == kDeviceType)  // a part of a block, under its own name
+    memory = Machine::instance().find(storage.data());
   if (!memory) return {};
+  const auto offset =
+      static_cast<std::size_t>(static_cast<const char*>(storage.data()) - memory->data);
   std::int64_t last = tensor.storage_offset();
   for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
   const auto item = tensor.itemsize();
   return {.memory = memory,
-          .begin = static_cast<std::size_t>(tensor.storage_offset()) * item,
-          .end = (static_cast<std::size_t>(last) + 1) * item,
+          .begin = offset + static_cast<std::size_t>(tensor.storage_offset()) * item,
+          .end = offset + (static_cast<std::size_t>(last) + 1) * item,
           .write = write,
           .tensor = &tensor};
 }

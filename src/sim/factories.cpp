@@ -60,6 +60,11 @@ at::Tensor& set_storage(at::Tensor& self, at::Storage source, std::int64_t offse
   return self;
 }
 
+/// As on CUDA, set_data may move a tensor to the CPU or back: Module::to and torch::load do.
+bool may_take_data(const at::Tensor& self, const at::Tensor& from) {
+  return self.layout() == c10::kStrided && from.layout() == c10::kStrided;
+}
+
 at::Tensor& set_(at::Tensor& self) {
   c10::Storage none(c10::Storage::use_byte_size_t(), 0, c10::DataPtr(nullptr, self.device()),
                     device_allocator(), true);
@@ -77,6 +82,7 @@ void register_factories(torch::Library& aten) {
             TORCH_FN((static_cast<at::Tensor& (*)(at::Tensor&, at::Storage)>(at::native::set_))));
   aten.impl("set_.source_Tensor", TORCH_FN(at::native::set_tensor_));
   aten.impl("set_", TORCH_FN(set_));
+  aten.impl("_has_compatible_shallow_copy_type", TORCH_FN(may_take_data));
   aten.impl("view", TORCH_FN(at::native::view));
   aten.impl("_unsafe_view", TORCH_FN(at::native::_unsafe_view));
   aten.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));

@@ -14,7 +14,6 @@
 #include <map>
 #include <mutex>
 #include <span>
-#include <unordered_set>
 
 namespace lockstep::sim {
 
@@ -113,7 +112,8 @@ class Machine {
   // Memory. A block is recycled for the stream that it was allocated on.
   Allocation* allocate(int device, std::size_t bytes, const Launch* inside);
   void release(Allocation* block) noexcept;
-  bool is_live(const void* data);  ///< the first byte of a block that was not released yet
+  bool is_live(const void* data);      ///< the first byte of a block that was not released yet
+  Allocation* find(const void* data);  ///< the block around it that was not released yet, or null
   void record_stream(Allocation* block, const c10::Stream& stream);
 
   // Pinned memory of the host.
@@ -197,7 +197,7 @@ class Machine {
   std::int64_t step_ = 0;
   std::vector<bool> fault_done_;
   std::uint64_t lives_ = 0;
-  std::unordered_set<const void*> live_;
+  std::map<const char*, Allocation*> live_;  // by its first byte
   std::vector<Span> timeline_;
   std::map<const char*, Allocation*> pinned_;  // by its first byte
   std::vector<Transfer> transfers_;

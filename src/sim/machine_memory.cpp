@@ -31,6 +31,14 @@ void destroy(Allocation* memory) {
   delete memory;
 }
 
+Allocation* block_around(const std::map<const char*, Allocation*>& blocks, const void* data) {
+  const auto* at = static_cast<const char*>(data);
+  auto found = blocks.upper_bound(at);
+  if (found == blocks.begin()) return nullptr;
+  --found;
+  return at < found->first + found->second->bytes ? found->second : nullptr;
+}
+
 std::size_t checksum(const Allocation* memory, std::size_t begin, std::size_t end) {
   return std::hash<std::string_view>{}({memory->data + begin, end - begin});
 }
@@ -66,7 +74,7 @@ Allocation* Machine::allocate(int index, std::size_t bytes, const Launch* inside
   if (inside) enter_result(*inside, block, bytes);
   d.usage.bytes += size;
   d.usage.peak_bytes = std::max(d.usage.peak_bytes, d.usage.bytes);
-  live_.insert(block->data);
+  live_[block->data] = block;
   return block;
 }
 
@@ -85,7 +93,12 @@ void Machine::enter_result(const Launch& launch, Allocation* block, std::size_t 
 
 bool Machine::is_live(const void* data) {
   const std::lock_guard lock(mutex_);
-  return live_.contains(data);
+  return live_.contains(static_cast<const char*>(data));
+}
+
+Allocation* Machine::find(const void* data) {
+  const std::lock_guard lock(mutex_);
+  return block_around(live_, data);
 }
 
 Allocation* Machine::take_free(Device& from, std::size_t stream, std::size_t bytes) {
@@ -138,12 +151,8 @@ void Machine::release_pinned(Allocation* block) noexcept {
 }
 
 Allocation* Machine::find_pinned(const void* data) {
-  const auto* at = static_cast<const char*>(data);
   const std::lock_guard lock(mutex_);
-  auto found = pinned_.upper_bound(at);
-  if (found == pinned_.begin()) return nullptr;
-  --found;
-  return at < found->first + found->second->bytes ? found->second : nullptr;
+  return block_around(pinned_, data);
 }
 
 Machine::Transfer& Machine::add_transfer(const Launch& launch, Allocation* pinned,

@@ -23,11 +23,11 @@ double divisor(const Tower& tower, double weight) {
 
 }  // namespace
 
-Engine::Engine(MirroredOptions options, const Factory& replica,
+Engine::Engine(MirroredOptions options, const Factory& replica, detail::Making making,
                const Towers::MakeCollective& make_collective)
     : options_(validated(std::move(options))),
       pool_(options_.where.devices),
-      replicas_(make_replicas(options_, pool_, replica)),
+      replicas_(make_replicas(options_, pool_, replica, making)),
       map_(replicas_.layouts(), device::is_accelerator(options_.where.devices.front().kind)
                                     ? options_.where.exchange.bucket_bytes
                                     : 0),

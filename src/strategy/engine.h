@@ -38,7 +38,7 @@ class Engine {
   using Task = std::function<void(Place place)>;
 
   /// `make_collective` is for tests; without it the devices decide.
-  Engine(MirroredOptions options, const Factory& replica,
+  Engine(MirroredOptions options, const Factory& replica, detail::Making making,
          const Towers::MakeCollective& make_collective = nullptr);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

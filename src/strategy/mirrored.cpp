@@ -31,8 +31,8 @@ void require_same(const std::vector<std::int64_t>& rows) {
 
 }  // namespace detail
 
-MirroredBase::MirroredBase(MirroredOptions options, const Factory& replica)
-    : engine_(std::make_unique<strategy::Engine>(std::move(options), replica)) {}
+MirroredBase::MirroredBase(MirroredOptions options, const Factory& replica, detail::Making making)
+    : engine_(std::make_unique<strategy::Engine>(std::move(options), replica, making)) {}
 
 MirroredBase::~MirroredBase() = default;
 MirroredBase::MirroredBase(MirroredBase&&) noexcept = default;

@@ -27,8 +27,8 @@ void require_same(const std::vector<arena::Entry>& a, const std::vector<arena::E
            a[i].tensor.scalar_type() == b[i].tensor.scalar_type();
   if (!same)
     throw ConfigError(
-        "the model's constructor made different parameters or buffers for two towers; it must make "
-        "the same ones each time it is called with the same arguments.");
+        "the model's constructor, or the function given to Mirrored::from, made different "
+        "parameters or buffers for two towers; it must make the same ones each time.");
 }
 
 void require_same(const arena::Tensors& a, const arena::Tensors& b) {
@@ -37,13 +37,19 @@ void require_same(const arena::Tensors& a, const arena::Tensors& b) {
   require_same(a.buffers, b.buffers);
 }
 
-void require_on(const Device& device, const arena::Tensors& tensors) {
-  for (const auto* list : {&tensors.trainable, &tensors.frozen, &tensors.buffers})
-    for (const arena::Entry& entry : *list)
-      if (entry.tensor.device() != device::torch_device(device))
+/// Moves what was made on the CPU, or loaded there, to the tower's device, as Module::to does.
+void move_to(const Device& device, arena::Tensors& tensors) {
+  const torch::NoGradGuard no_grad;
+  const torch::Device own = device::torch_device(device);
+  for (auto* list : {&tensors.trainable, &tensors.frozen, &tensors.buffers})
+    for (arena::Entry& entry : *list) {
+      if (entry.tensor.device() == own) continue;
+      if (!entry.tensor.is_cpu())
         throw ConfigError("'" + entry.name + "' was made on " + entry.tensor.device().str() +
                           ", its tower is on " + device.name() +
-                          "; leave the device out in the model's constructor.");
+                          "; leave the device out where the model is made.");
+      entry.tensor.set_data(entry.tensor.detach().to(own));
+    }
 }
 
 /// Calls f(entry, flat, seat) for every seat of every layout.
@@ -67,7 +73,8 @@ void move_in(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& 
   if (entry.tensor.sizes() != seat.sizes || entry.tensor.scalar_type() != flat.scalar_type())
     throw ConfigError("'" + entry.name +
                       "' has changed its size or type; a registered tensor keeps both once the "
-                      "towers are made.");
+                      "towers are made. Call to(dtype) in the model's constructor, or in the "
+                      "function that you give to Mirrored::from.");
   copy_in(entry, flat, seat);
   sit_down(entry, flat, seat);
 }
@@ -105,8 +112,8 @@ Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
         "requires_grad on.");
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
     require_same(first, replicas_[i].tensors);
-    require_on(devices[i], replicas_[i].tensors);
     require_own_memory(replicas_[i].tensors);
+    move_to(devices[i], replicas_[i].tensors);
   }
   layouts_ = arena::layouts(first.trainable);
   for (const arena::Layout& layout : layouts_) collective::require_trainable(layout.dtype);
@@ -274,7 +281,7 @@ void Replicas::recover() {
   const torch::NoGradGuard no_grad;
   const auto seat_back = [](arena::Entry& entry, const torch::Tensor& flat,
                             const arena::Seat& seat) {
-    if (!arena::is_seated(entry.tensor, flat, seat)) entry.tensor.set_data(arena::view(flat, seat));
+    if (!arena::is_seated(entry.tensor, flat, seat)) arena::seat(entry.tensor, flat, seat);
   };
   for (const Place place : places_) {
     Replica& replica = (*this)[place];

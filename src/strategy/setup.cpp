@@ -45,7 +45,7 @@ MirroredOptions validated(MirroredOptions options) {
 /// Accelerators draw random numbers of their own, so there the weights are those of a sample made
 /// on the CPU.
 Replicas make_replicas(const MirroredOptions& options, device::TowerPool& pool,
-                       const Factory& replica) {
+                       const Factory& replica, detail::Making making) {
   torch::jit::getProfilingMode() = false;  // for the whole process, see "Note: scripts"
   const auto seed = device::stream_seed(options.method.seed, device::kInitStream, 0);
   const auto construct = [&](Place place, const Device& device) {
@@ -53,16 +53,24 @@ Replicas make_replicas(const MirroredOptions& options, device::TowerPool& pool,
     generator.set_current_seed(seed);
     const device::RandomScope random(generator);
     const device::DeviceScope scope(device::torch_device(device));
-    return replica(place);
+    std::shared_ptr<torch::nn::Module> made = replica(place);
+    if (!made)
+      throw ConfigError("the model is null; return a module from the function that makes it.");
+    return made;
   };
   std::vector<std::shared_ptr<torch::nn::Module>> modules(options.where.devices.size());
   std::shared_ptr<torch::nn::Module> sample;
   const bool accelerators = device::is_accelerator(options.where.devices.front().kind);
-  pool.run([&](int tower) {
+  const auto make = [&](int tower) {
     const Place place{tower};
     if (accelerators && tower == 0) sample = construct(place, Device{});
     modules[place.index()] = construct(place, pool.device(tower));
-  });
+  };
+  if (making == detail::Making::at_once) pool.run(make);
+  for (int turn = 0; turn < pool.size() && making == detail::Making::in_turn; ++turn)
+    pool.run([&](int tower) {
+      if (tower == turn) make(tower);
+    });
   Replicas replicas(std::move(modules), options.where.devices, sample.get());
   std::vector<std::string> names;
   for (const arena::Entry& entry : replicas[{0}].tensors.trainable) names.push_back(entry.name);

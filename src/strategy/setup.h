@@ -16,6 +16,6 @@ MirroredOptions validated(MirroredOptions options);
 
 /// Constructs the model once a tower, on the tower's device.
 Replicas make_replicas(const MirroredOptions& options, device::TowerPool& pool,
-                       const Factory& replica);
+                       const Factory& replica, detail::Making making);
 
 }  // namespace lockstep::strategy

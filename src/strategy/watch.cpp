@@ -65,9 +65,8 @@ void require_disjoint(std::vector<Extent> extents) {
 
 void require_apart(const std::vector<std::shared_ptr<torch::nn::Module>>& replicas) {
   constexpr const char* kWhatToDo =
-      "; make it in the model's constructor, or pass it to the constructor of Mirrored, which "
-      "gives "
-      "each tower a copy of its own.";
+      "; make it in the model's constructor, or in the function that you give to Mirrored::from, "
+      "anew each time. Mirrored copies a module that you pass to it only if it has a clone().";
   std::set<const void*> modules, tensors;
   for (const auto& replica : replicas) {
     std::set<const void*> own;

@@ -140,6 +140,7 @@ struct Bench {
             [this](lockstep::detail::Place place) {
               return models[place.index()] = std::make_shared<models::Mlp>();
             },
+            lockstep::detail::Making::at_once,
             [=](int n, int shards) {
               return std::make_unique<FaultyCollective>(n, shards, tower, calls);
             }) {}

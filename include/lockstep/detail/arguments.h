@@ -1,7 +1,7 @@
 #pragma once
 
-// Each tower's model is constructed from the same arguments. Modules and tensors in them are copied
-// for each tower.
+// Each tower's model is constructed from the same arguments, or made by a function. Modules and
+// tensors among the arguments are copied for each tower.
 
 #include <lockstep/detail/requirements.h>
 #include <torch/torch.h>
@@ -145,48 +145,126 @@ requires(std::is_class_v<Options> && !std::derived_from<Options, torch::nn::Modu
   std::apply([&](const auto&... option) { (each(option), ...); }, kOptions);
 }
 
-/// What a model's constructor is given for an argument: a copy, or the argument when it holds
-/// nothing that is copied.
+/// An argument as the caller passed it: std::ref(x) is x.
 template <class Arg>
-using Given = std::conditional_t<Renewable<Arg> && std::copy_constructible<Arg>, Arg, const Arg&>;
+constexpr Arg& unwrapped(Arg& arg) {
+  return arg;
+}
+template <class Arg>
+constexpr Arg& unwrapped(const std::reference_wrapper<Arg>& arg) {
+  return arg;
+}
+template <class Arg>
+constexpr Arg& unwrapped(std::reference_wrapper<Arg>& arg) {
+  return arg;
+}
+
+/// What is kept of an argument of type `Arg`, which is deduced as for std::forward.
+template <class Arg>
+struct Argument {
+  using Given = std::remove_reference_t<decltype(unwrapped(std::declval<Arg&>()))>;  // maybe const
+  using Value = std::remove_const_t<Given>;
+  static constexpr bool is_copied = Renewable<Value> && std::copy_constructible<Value>;
+  static constexpr bool is_lvalue =
+      std::is_lvalue_reference_v<Arg> || !std::is_same_v<Given, std::remove_reference_t<Arg>>;
+
+  using Kept = std::conditional_t<is_copied, Value, Given&>;
+  /// For constructors that take values or const references.
+  using Moved = std::conditional_t<is_copied, Value&&, const Given&>;
+  /// For constructors that take references: as the caller passed it.
+  using Same = std::conditional_t<is_lvalue, Given&, Moved>;
+};
+
+/// How towers make their models: at the same time, or one after the other, in the order of towers.
+enum class Making { at_once, in_turn };
 
 /// Makes models from copies of the same arguments; on any thread.
 template <class Model, class... Args>
 class ModelMaker {
+  static constexpr bool kMoves = is_constructible<Model, typename Argument<Args>::Moved...>();
+
  public:
-  explicit ModelMaker(const Args&... args) : args_(args...) {}
+  /// A constructor that takes references may write to the caller's objects.
+  static constexpr Making kMaking = kMoves ? Making::at_once : Making::in_turn;
+
+  explicit ModelMaker(Args&... args) : args_(unwrapped(args)...) {}
 
   std::shared_ptr<Model> operator()() const {
     if constexpr (is_model<Model>()) {
-      if constexpr (takes_arguments<Model, Given<Args>...>())
-        return std::apply(
-            []<class... Each>(Each&&... each) {
-              return std::make_shared<Model>(std::forward<Each>(each)...);
-            },
-            given());
+      if constexpr (kMoves) {
+        Kept kept = copies();
+        return made<typename Argument<Args>::Moved...>(kept, [](auto&&... each) {
+          return std::make_shared<Model>(std::forward<decltype(each)>(each)...);
+        });
+      } else if constexpr (takes_arguments<Model, typename Argument<Args>::Same...>()) {
+        // The model may keep references to what it was given, so that lives as long as the model.
+        const auto kept = std::make_shared<Kept>(copies());
+        return made<typename Argument<Args>::Same...>(*kept, [&](auto&&... each) {
+          using Module = ModuleOf<Model>;
+          const std::shared_ptr<Module> module(new Module(std::forward<decltype(each)>(each)...),
+                                               [kept](Module* of) { delete of; });
+          if constexpr (kIsHolder<Model>)
+            return std::make_shared<Model>(module);
+          else
+            return module;
+        });
+      }
     }
     return nullptr;
   }
 
  private:
-  std::tuple<Given<Args>...> given() const {
+  using Kept = std::tuple<typename Argument<Args>::Kept...>;
+
+  Kept copies() const {
     const std::scoped_lock lock(mutex_);  // modules need not be safe to clone on several threads
     Copies copies;
-    const auto give = [&]<class Arg>(const Arg& arg) -> Given<Arg> {
-      if constexpr (std::is_reference_v<Given<Arg>>) {
-        return arg;
-      } else {
-        Arg copy = arg;
+    const auto keep = [&]<class Arg>(std::type_identity<Arg>, auto& arg) -> typename Arg::Kept {
+      if constexpr (Arg::is_copied) {
+        typename Arg::Value copy = arg;
         renew(copy, copies);
         return copy;
+      } else {
+        return arg;
       }
     };
     return std::apply(
-        [&](const Args&... args) { return std::tuple<Given<Args>...>{give(args)...}; }, args_);
+        [&](auto&... args) { return Kept{keep(std::type_identity<Argument<Args>>{}, args)...}; },
+        args_);
   }
 
-  std::tuple<const Args&...> args_;
+  template <class... As, class Make>
+  static auto made(Kept& kept, const Make& make) {
+    return std::apply([&](auto&... each) { return make(static_cast<As>(each)...); }, kept);
+  }
+
+  std::tuple<typename Argument<Args>::Given&...> args_;
   mutable std::mutex mutex_;
+};
+
+/// Makes models with a function of the caller's.
+template <class Model, class Factory>
+class FactoryMaker {
+ public:
+  static constexpr Making kMaking = Making::in_turn;  // what it captures need not be thread-safe
+
+  explicit FactoryMaker(Factory& factory) : factory_(factory) {}
+
+  std::shared_ptr<Model> operator()() const {
+    if constexpr (is_model<Model>() && is_factory<Model, Factory>()) {
+      auto made = factory_();
+      if constexpr (kIsHolder<Model>)
+        return std::make_shared<Model>(std::move(made));
+      else if constexpr (kIsHolder<decltype(made)>)
+        return made.ptr();
+      else
+        return made;
+    }
+    return nullptr;
+  }
+
+ private:
+  Factory& factory_;
 };
 
 }  // namespace lockstep::detail

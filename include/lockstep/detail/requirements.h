@@ -40,13 +40,49 @@ constexpr bool is_constructible() {
   return std::is_constructible_v<Model, Args...>;
 }
 
+template <class Model>
+struct ModuleIn {
+  using Type = Model;
+};
+template <class Model>
+requires(kIsHolder<Model>) struct ModuleIn<Model> {
+  using Type = typename Model::ContainedType;
+};
+template <class Model>
+using ModuleOf = typename ModuleIn<Model>::Type;
+
 template <class Model, class... Args>
 constexpr bool takes_arguments() {
-  constexpr bool fits = is_constructible<Model, Args...>();
+  constexpr bool fits = std::is_constructible_v<ModuleOf<Model>, Args...>;
   static_assert(fits,
                 "Mirrored<Model>(options, args...): Model has no public constructor that takes "
-                "these args.");
+                "these args. Every tower is given the same, so none can be moved from; a "
+                "reference that is not const binds to a variable, not to a temporary.");
   return fits;
+}
+
+template <class Model, class Factory>
+constexpr bool is_factory() {
+  constexpr bool callable = std::is_invocable_v<Factory&>;
+  static_assert(callable, "Mirrored<Model>::from(options, factory): factory() takes no arguments.");
+  if constexpr (callable) {
+    using Made = std::invoke_result_t<Factory&>;
+    constexpr bool fits = [] {
+      if constexpr (kIsHolder<Model>)
+        return std::is_convertible_v<Made, Model> ||
+               std::is_convertible_v<Made, std::shared_ptr<ModuleOf<Model>>>;
+      else if constexpr (kIsHolder<std::decay_t<Made>>)
+        return std::is_convertible_v<decltype(std::declval<Made>().ptr()), std::shared_ptr<Model>>;
+      else
+        return std::is_convertible_v<Made, std::shared_ptr<Model>>;
+    }();
+    static_assert(fits,
+                  "Mirrored<Model>::from(options, factory): factory() returns a "
+                  "std::shared_ptr<Model>, or a holder; for a module of its own, "
+                  "std::make_shared<Model>(...).");
+    return fits;
+  }
+  return false;
 }
 
 template <class Batch>
