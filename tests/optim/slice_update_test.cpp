@@ -163,7 +163,7 @@ struct Gaps {
     std::vector<char> reached(numbers.size(), 1), selected(numbers.size(), 1);
     reached[2] = step % 3 == 0;
     reached[5] = 0;
-    selected[0] = reached[0] = step % 2;
+    selected[0] = reached[0] = step % 2 == 1;
     arena.draw_gradient(step);
     arena.apply(optimizer,
                 {.updates = step, .average_keep = 0.9, .numbers = numbers, .selected = selected},

@@ -239,9 +239,10 @@ struct Double : nn::Module {
 
 void expect_double(const Trained& run) {
   for (const auto* list : {&run.state.parameters, &run.state.buffers})
-    for (const NamedTensor& tensor : *list)
-      if (tensor.value.is_floating_point())
-        EXPECT_EQ(tensor.value.scalar_type(), torch::kFloat64) << tensor.name;
+    for (const NamedTensor& tensor : *list) {
+      if (!tensor.value.is_floating_point()) continue;
+      EXPECT_EQ(tensor.value.scalar_type(), torch::kFloat64) << tensor.name;
+    }
 }
 
 TEST(Factory, AModelThatIsTurnedIntoDoubleWhereItIsMadeTrains) {
