@@ -173,13 +173,10 @@ void ScriptModule::train(bool on) {
 }
 
 void ScriptModule::save(const std::string& file) const {
-  // A copy of each tensor: in Mirrored they are views of one arena, which would be written whole.
-  // Without gradients the copies would not have requires_grad.
-  const torch::AutoGradMode gradients(true);
+  const torch::AutoGradMode gradients(true);  // without, a copy would not have requires_grad
   bool on_cpu = true;
   for (const torch::Tensor& tensor : parameters()) on_cpu = on_cpu && tensor.is_cpu();
-  const jit::Module copy =
-      on_cpu ? script_.deepcopy() : script_.deepcopy(torch::Device(torch::kCPU));
+  const jit::Module copy = on_cpu ? script_ : script_.deepcopy(torch::Device(torch::kCPU));
   std::ostringstream content;
   copy.save(content);
   base::publish(file, content.view());

@@ -169,9 +169,17 @@ StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) {
   return result;
 }
 
+/// Of scripts, which all have run by now.
+void Engine::require_same_modes() {
+  for (const Tower* tower = towers_.begin() + 1; tower < towers_.end(); ++tower)
+    (tower - 1)->scripts.require_same_modes((tower - 1)->device.name(), tower->scripts,
+                                            tower->device.name());
+}
+
 /// Prepares the buffers that will go with the updated weights. By the first tower, when the others
 /// have computed their shards and cannot have begun to update.
 void Engine::average_buffers() {
+  require_same_modes();
   std::vector<Flats> by_shard;
   for (const Tower& tower : towers_)
     by_shard.insert(by_shard.end(), tower.buffers.begin(), tower.buffers.end());

@@ -84,6 +84,7 @@ class Engine {
   void show_gradients(const Outcome& outcome);
   double clip_factor(const Outcome& outcome) const;
   double average_keep() const;
+  void require_same_modes();
   void average_buffers();
   void settle_buffers(bool applied);
   void run_towers(const ShardWork& work, Pass pass, const Towers::Job& job);

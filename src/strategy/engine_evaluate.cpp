@@ -32,6 +32,8 @@ void work_off(TaskQueue& tasks, Tower& tower, Replicas& replicas, const Method& 
   const torch::Device device = device::torch_device(tower.device);
   const torch::NoGradGuard no_grad;
   const EvaluationMode mode(replicas[tower.place]);
+  tower.scripts.clear();
+  const Scripts::Scope noting(tower.scripts);
   const device::DeviceScope scope(device);
   const device::AutocastScope autocast(device.type(), method.precision);
   while (const auto task = tasks.pop()) {
@@ -79,6 +81,7 @@ void Engine::run_tasks(const std::function<Task()>& next) {
   }
   if (unreadable) std::rethrow_exception(unreadable);
   require_success(first.get(), "evaluate");
+  require_same_modes();
 }
 
 void Engine::with_averaged_weights(const std::function<void()>& evaluation) {

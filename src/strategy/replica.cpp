@@ -102,7 +102,8 @@ Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
                    const std::vector<Device>& devices, const torch::nn::Module* sample) {
   for (auto& module : modules) {
     places_.push_back({static_cast<int>(replicas_.size())});
-    replicas_.push_back({module, module->modules(), arena::tensors_of(*module), {}});
+    replicas_.push_back(
+        {module, module->modules(), Parts(*module), arena::tensors_of(*module), {}});
   }
   require_apart(modules);
   arena::Tensors& first = replicas_.front().tensors;
@@ -156,12 +157,19 @@ void Replicas::take_values(const torch::nn::Module& sample) {
 void Replicas::adopt() {
   const torch::NoGradGuard no_grad;
   Replica& source = (*this)[first()];
+  require_same_parts();
   const auto seat_again = [this](auto&... where) { readmit(where...); };
   for_each_seat(source.tensors.trainable, layouts_, memory_of(first()).parameters, seat_again);
   for_each_seat(source.tensors.buffers, buffer_layouts_, source.buffers, seat_again);
   if (const std::string name = source.watch.dropped(source.tensors);
       !name.empty() && replicas_.size() > 1)
     throw ConfigError("'" + name + kAssigned);
+  for (const arena::Entry& entry : source.tensors.frozen)
+    if (entry.tensor.requires_grad())
+      throw ConfigError("'" + entry.name +
+                        "' was frozen when the towers were made, so it cannot be trained. Leave "
+                        "it trainable there, and call set_trainable(pattern, false) until it is "
+                        "to be trained.");
   if (memories_.size() == 1) {
     copy_all(memories_[0].buffers, source.buffers);
     share_frozen();
@@ -175,6 +183,24 @@ void Replicas::adopt() {
         replica.modules[i]->train(source.modules[i]->is_training());
     replica.watch.begin_step(replica.tensors);
   }
+}
+
+/// Looks at modules and tensors when there is reason: model() was called, or a module of the first
+/// replica has fewer holders or more than before.
+void Replicas::require_same_parts() {
+  const Replica& source = (*this)[first()];
+  std::int64_t holders = 0;
+  for (const auto& module : source.modules) holders += module.use_count();
+  if (!shown_ && holders == holders_) return;
+  source.parts.require_same(*source.module);
+  shown_ = false;
+  holders_ = holders;
+}
+
+void Replicas::end_audit(Place place) {
+  Replica& replica = (*this)[place];
+  replica.watch.end_audit(replica.tensors);
+  replica.parts.require_same(*replica.module);
 }
 
 std::vector<char> Replicas::trainable() const {

@@ -11,6 +11,7 @@
 
 #include "arena/arena.h"
 #include "strategy/flat.h"
+#include "strategy/parts.h"
 #include "strategy/watch.h"
 
 namespace lockstep::strategy {
@@ -21,6 +22,7 @@ using detail::Place;
 struct Replica {
   std::shared_ptr<torch::nn::Module> module;
   std::vector<std::shared_ptr<torch::nn::Module>> modules;  ///< it and all inside it
+  Parts parts;
   arena::Tensors tensors;
   Flats buffers;     ///< its own copy
   Watch watch = {};  ///< over what a forward pass does to its tensors
@@ -58,14 +60,14 @@ class Replicas {
 
   /// The first replica was shown to the caller, or written: what it has goes to the others at the
   /// next adopt().
-  void touch() { touched_ = true; }
+  void touch() { touched_ = shown_ = true; }
 
   /// Whether the first replica may have what others have not: adopt() failed while it spread that.
   bool ahead() const { return spreading_; }
 
   void begin_shard(Place place);  ///< buffers as they were at adopt()
   void begin_audit(Place place) { (*this)[place].watch.begin_audit((*this)[place].tensors); }
-  void end_audit(Place place) { (*this)[place].watch.end_audit((*this)[place].tensors); }
+  void end_audit(Place place);
   /// Throws ConfigError when the shard has written a parameter, or put another tensor in the place
   /// of a registered one.
   void check_shard(Place place);
@@ -104,6 +106,7 @@ class Replicas {
   void take_values(const torch::nn::Module& sample);
   void share_frozen();
   void spread();
+  void require_same_parts();
   std::int64_t versions() const;
 
   std::vector<Replica> replicas_;
@@ -111,6 +114,8 @@ class Replicas {
   std::vector<arena::Layout> layouts_, buffer_layouts_;
   std::vector<Memory> memories_;
   bool touched_ = true;
+  bool shown_ = true;         // the caller may have changed what the first replica consists of
+  std::int64_t holders_ = 0;  // of its modules, when that was last looked at
   bool spreading_ = false;
   std::int64_t versions_ = 0;  // of the first replica's tensors when they were last alike
 };

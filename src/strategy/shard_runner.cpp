@@ -114,11 +114,13 @@ void ShardRunner::run(Tower& tower, const detail::ShardWork& work) {
   check(work.shards.count() == method_.shards, "the batch was staged for other shards");
   load(tower, work.shards);
   count_pending(tower, work.shards);
+  const Scripts::Scope noting(tower.scripts);
   if (work.head)
     run_whole_batch(tower, work);
   else
     for_each_shard(tower, [&] { run_shard(tower, work); });
   read_losses(tower);
+  tower.scripts.check(replicas_[tower.place].tensors);
   for (const Loss& loss : tower.brought) tower.results.push_back(read(loss));
   tower.loss_terms = tower.losses;
   tower.weight_terms = tower.weights;

@@ -17,6 +17,7 @@ void Tower::begin_step(collective::Collective& with, const Pass& what) {
   brought.clear();
   results.clear();
   buffers.clear();
+  scripts.clear();
   computed = 0;
   rows = 0;
 }

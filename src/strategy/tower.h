@@ -17,6 +17,7 @@
 #include "strategy/flat.h"
 #include "strategy/gradients.h"
 #include "strategy/results.h"
+#include "strategy/scripts.h"
 #include "strategy/stage_clock.h"
 
 namespace lockstep::strategy {
@@ -69,6 +70,7 @@ struct Tower {
   std::vector<Loss> brought;             ///< by shard: metrics and outputs, still on the device
   std::vector<ShardResults> results;     ///< of those
   std::vector<std::vector<torch::Tensor>> buffers;  ///< by shard that was not empty
+  Scripts scripts;                                  ///< that its model has run
   int computed = 0;                                 ///< shards, empty ones left out
   std::optional<std::int64_t> rows = 0;             ///< of those; nothing: unknown
   std::vector<double> culprits;

@@ -284,6 +284,48 @@ TEST_F(ScriptTest, ReadsAFileAndWritesWhatItWasTrainedTo) {
   }
 }
 
+/// Transfer learning: a script inside a model written in C++.
+struct Transfer : torch::nn::Module {
+  explicit Transfer(const std::string& file) : backbone(file) {
+    register_module("backbone", backbone);
+    head = register_module("head", torch::nn::Linear(5, 5));
+  }
+  Tensor forward(const Tensor& x) { return head(backbone->forward(x)); }
+  Scripted backbone;
+  torch::nn::Linear head = nullptr;
+};
+
+TEST_F(ScriptTest, AScriptedMemberIsTrainedAndItsModeReachesAllTowers) {
+  const std::string file = folder_ / "net.pt";
+  classifier().save(file);
+  std::optional<Trained> first;
+  for (const auto& devices :
+       {cpu_devices(1), cpu_devices(2), cpu_devices(4), sim_devices(1), sim_devices(3)}) {
+    Mirrored<Transfer> towers(options(devices), file);
+    EXPECT_EQ(towers.state().parameters.size(), 8u);
+    towers.model().backbone->eval();
+    const Tensor mean = towers.model().backbone->named_buffers()["norm.running_mean"].cpu();
+    const Trained run = go_on(towers);
+    EXPECT_TRUE(torch::equal(mean, run.state.buffers[0].value));
+    if (first) expect_same(*first, run, devices.front().name());
+    if (!first) first = run;
+  }
+}
+
+TEST_F(ScriptTest, AHolderOfAScriptIsAModel) {
+  const std::string file = folder_ / "net.pt";
+  classifier().save(file);
+  Mirrored<Scripted> towers(options(sim_devices(2)), file);
+  Mirrored<ScriptModule> plain(options(cpu_devices(1)), file);
+  for (int step = 0; step < kSteps; ++step) {
+    towers.step(models::vectors(step), [](Scripted& model, const models::Batch& shard) {
+      return models::CrossEntropy{}(*model, shard);
+    });
+    plain.step(models::vectors(step), models::CrossEntropy{});
+  }
+  EXPECT_EQ(first_difference(plain.state(), towers.state()), "");
+}
+
 TEST_F(ScriptTest, ReturnsWhateverForwardDoes) {
   ScriptModule model(with_forward("  return x * self.weight, 7"));
   const auto pair = model.run({torch::ones({3})}).toTuple();

@@ -12,7 +12,6 @@
 namespace {
 
 using namespace lockstep;
-using namespace lockstep::nn;
 
 using Batch = std::pair<torch::Tensor, torch::Tensor>;
 
@@ -23,14 +22,14 @@ Batch batch_at(int step) {
 }
 
 State train(const std::string& devices, const std::string& folder) {
-  Mirrored<ScriptModule> towers({.method = {.shards = 6, .optimizer = Adam{.lr = 1e-2}, .seed = 3},
-                                 .where = {.devices = parse_devices(devices)}},
-                                folder + "/net.pt");
+  Mirrored<Scripted> towers({.method = {.shards = 6, .optimizer = Adam{.lr = 1e-2}, .seed = 3},
+                             .where = {.devices = parse_devices(devices)}},
+                            folder + "/net.pt");
   for (int step = 0; step < 5; ++step)
-    towers.step(batch_at(step), [](ScriptModule& net, const Batch& shard) {
-      return torch::nn::functional::cross_entropy(net.forward(shard.first), shard.second);
+    towers.step(batch_at(step), [](Scripted& net, const Batch& shard) {
+      return torch::nn::functional::cross_entropy(net->forward(shard.first), shard.second);
     });
-  towers.model().save(folder + "/trained.pt");
+  towers.model()->save(folder + "/trained.pt");
   return towers.state();
 }
 
@@ -53,10 +52,10 @@ int main(int count, char** arguments) {
     std::cerr << found << "\n";
     return 1;
   }
-  ScriptModule trained(folder + "/trained.pt");
-  trained.eval();
+  Scripted trained(folder + "/trained.pt");
+  trained->eval();
   const torch::NoGradGuard no_gradients;
   const torch::Tensor tokens = batch_at(9).first;
   save_tensors(folder + "/case.safetensors",
-               {{"tokens", tokens}, {"logits", trained.forward(tokens)}});
+               {{"tokens", tokens}, {"logits", trained->forward(tokens)}});
 }

@@ -55,6 +55,16 @@ def check_that_a_fork_is_refused():
     assert "calls torch.jit.fork" in result.stderr, result.stderr
 
 
+def check_that_the_python_class_takes_the_weights(trained, case):
+    net = Net()
+    net.load_state_dict(trained.state_dict())
+    for key, value in net.state_dict().items():
+        assert torch.equal(value, trained.state_dict()[key]), key
+    net.eval()
+    difference = (net(case["tokens"]) - case["logits"]).abs().max().item()
+    assert difference <= 1e-6, f"logits of the Python class differ by {difference}"
+
+
 def main():
     warnings.simplefilter("ignore")  # torch.jit is deprecated in Python
     check_that_a_fork_is_refused()
@@ -75,6 +85,7 @@ def main():
     trained.eval()
     difference = (trained(case["tokens"]) - case["logits"]).abs().max().item()
     assert difference <= 1e-6, f"logits differ by {difference}"
+    check_that_the_python_class_takes_the_weights(trained, case)
 
 
 if __name__ == "__main__":

@@ -47,3 +47,14 @@ class ScriptModule : public torch::nn::Module {
 };
 
 }  // namespace lockstep::nn
+
+namespace lockstep {
+
+/// A holder of a ScriptModule: `Scripted net("net.pt")`. As a member that is registered, or as the
+/// model itself: Mirrored<Scripted>.
+class Scripted : public torch::nn::ModuleHolder<nn::ScriptModule> {
+ public:
+  using torch::nn::ModuleHolder<nn::ScriptModule>::ModuleHolder;
+};
+
+}  // namespace lockstep
