@@ -3,21 +3,33 @@
 // How a batch is cut into shards: by rows, the first dimension of its tensors.
 //
 // `batch::part(batch, i, n)` is shard i of n of a tensor, a torch::data::Example, and of pairs,
-// tuples, arrays and vectors of them. A vector of Examples is a list of rows (what a LibTorch
-// loader gives without Stack): there the list itself is cut. A batch type of your own offers either
+// tuples, arrays, vectors, maps, optionals and torch::OrderedDicts of them. In these,
 //
-//   auto tensors() { return std::tie(first, second); }  // its tensors: each is cut by rows
+//   numbers, bools, enums and std::string  are the same in every shard, and so are
+//   tensors of 0 dimensions, and undefined ones;
+//   whole(mask)       is the same in every shard: any tensors, or structs with tensors();
+//   along(1, hidden)  has its rows in another dimension: an LSTM's state (layers, rows, width), as
+//                     one tensor or as a pair or tuple of them. Along its layers it would be cut
+//                     without an error if there are as many layers as rows;
+//   list(pictures)    has one row an item: tensors of any size, numbers, texts, structs.
+//
+// A plain vector of tensors is several tensors, each of which is cut. A vector of Examples is a
+// list (what a LibTorch loader gives without Stack). A batch type of your own offers either
+//
+//   auto tensors() { return std::tie(first, second); }  // its parts: each is cut as above
 //
 // or, when it is not cut by rows,
 //
 //   Batch shard(int i, int n) const;        // shard i of n
 //   std::int64_t rows() const;              // optional: needed when the loss is a mean over rows
 //
-// All tensors of a batch must have the same number of rows: a step checks that. An undefined tensor
-// is allowed, and is undefined in every shard. Shards are views, not copies. Their sizes differ by
-// at most one row; with fewer rows than shards some are empty.
+// All parts of a batch must have the same number of rows, and one part must have rows: a step
+// checks that, and names the part. Shards are views, not copies. Their sizes differ by at most one
+// row; with fewer rows than shards some are empty.
 
 #include <lockstep/detail/leaves.h>
+
+#include <algorithm>
 
 namespace lockstep {
 
@@ -25,37 +37,61 @@ namespace lockstep {
 template <class Batch>
 concept Shardable = detail::kShardable<Batch>;
 
-template <class Batch>
-concept OwnRows = requires(const Batch& batch) {
-  { batch.rows() } -> std::convertible_to<std::int64_t>;
-};
+/// The same in every shard: shard.value.
+template <class T>
+Whole<T> whole(T value) {
+  static_assert(detail::kKnown<T>,
+                "whole(x): x holds a type that Lockstep cannot copy to a device: offer tensors(), "
+                "see lockstep/batch.h.");
+  return {std::move(value)};
+}
+
+/// Cut along `dim`, which may count from the end (-1 is the last): shard.value.
+template <class T>
+Along<T> along(int dim, T value) {
+  static_assert(detail::kKind<T> == detail::kTensor,
+                "along(dim, x): x must be a tensor, or made of tensors only: a pair, tuple, array, "
+                "vector, map or optional of them.");
+  return {dim, std::move(value)};
+}
+
+/// One row an item: shard.items.
+template <class Item>
+List<Item> list(std::vector<Item> items) {
+  static_assert(detail::kKnown<Item>,
+                "list(items): an item holds a type that Lockstep cannot copy to a device: offer "
+                "tensors(), see lockstep/batch.h.");
+  return {std::move(items)};
+}
 
 namespace batch {
 
 /// The first row of shard `i` when `rows` are cut into `n`; shard i ends where shard i + 1 begins.
 inline std::int64_t shard_begin(std::int64_t rows, int i, int n) { return rows * i / n; }
 
-/// Shard `i` of `n`. Throws ConfigError for a tensor of 0 dimensions.
+/// Shard `i` of `n` of a tensor: by rows.
 inline torch::Tensor part(const torch::Tensor& batch, int i, int n) {
-  if (!batch.defined()) return batch;
-  const std::int64_t rows = detail::rows_of(batch), begin = shard_begin(rows, i, n);
-  return batch.narrow(0, begin, shard_begin(rows, i + 1, n) - begin);
+  return detail::cut(batch, detail::Part{}, i, n);
 }
 
 template <Shardable Batch>
 Batch part(const Batch& batch, int i, int n) {
   if constexpr (OwnBatch<Batch>) {
     return batch.shard(i, n);
+  } else if constexpr (detail::kIsList<Batch>) {
+    const auto& items = detail::items_of(batch);
+    const auto rows = static_cast<std::int64_t>(items.size());
+    Batch result;
+    detail::items_of(result).assign(items.begin() + shard_begin(rows, i, n),
+                                    items.begin() + shard_begin(rows, i + 1, n));
+    return result;
   } else {
     Batch result = batch;
-    detail::for_each_leaf(result, [&]<class Leaf>(Leaf& leaf) {
-      if constexpr (detail::kIsList<Leaf>) {
-        const std::int64_t rows = detail::rows_of(leaf);
-        leaf = Leaf(leaf.begin() + shard_begin(rows, i, n),
-                    leaf.begin() + shard_begin(rows, i + 1, n));
-      } else {
-        leaf = part(leaf, i, n);
-      }
+    detail::for_each_leaf(result, [&]<class Leaf>(Leaf& leaf, const detail::Part& at) {
+      if constexpr (std::is_same_v<Leaf, torch::Tensor>)
+        leaf = detail::cut(leaf, at, i, n);
+      else if constexpr (Shardable<Leaf>)
+        if (at.cut != detail::Cut::whole) leaf = part(leaf, i, n);
     });
     return result;
   }
@@ -69,27 +105,17 @@ std::vector<Batch> split(const Batch& batch, int n) {
   return shards;
 }
 
-inline constexpr std::int64_t kUnknownRows = -1;
+using detail::kUnknownRows;
 
-/// Rows of a batch: those of its first tensor that is not undefined, 0 when there is none.
-/// kUnknownRows when that is a type of your own without rows().
+/// Rows of a batch: those of its first part that has rows, 0 when there is none. kUnknownRows when
+/// only types of your own without rows() could tell.
 template <Shardable Batch>
 std::int64_t rows(const Batch& batch) {
-  if constexpr (OwnBatch<Batch>) {
-    if constexpr (OwnRows<Batch>) return batch.rows();
-    return kUnknownRows;
-  } else {
-    std::int64_t found = detail::kUndefined;
-    Batch handles = batch;
-    detail::for_each_leaf(handles, [&]<class Leaf>(const Leaf& leaf) {
-      if (found != detail::kUndefined) return;
-      if constexpr (OwnBatch<Leaf>)
-        found = rows(leaf);
-      else
-        found = detail::rows_of(leaf);
-    });
-    return found == detail::kUndefined ? 0 : found;
-  }
+  std::int64_t found = detail::kNoRows;
+  detail::for_each_leaf(batch, [&](const auto& leaf, const detail::Part& at) {
+    if (found < 0) found = std::max(found, detail::rows_of(leaf, at));
+  });
+  return found == detail::kNoRows ? 0 : found;
 }
 
 }  // namespace batch

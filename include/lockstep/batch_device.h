@@ -14,15 +14,17 @@
 
 namespace lockstep {
 
-template <class Batch>
-concept OwnTo = requires(const Batch& batch, torch::Device device) {
-  { batch.to(device) } -> std::convertible_to<Batch>;
-};
-
 namespace detail {
 
 /// Where LibTorch's memory begins, and what the CPU's kernels compute with depends on.
 inline constexpr std::uintptr_t kAlignment = 64;
+
+/// A tensor with gaps between its elements, or with elements that share memory, as a contiguous
+/// copy; others as they are. Tensor::to does the same when it copies to a device.
+inline torch::Tensor dense(const torch::Tensor& tensor) {
+  const bool gaps = tensor.layout() == torch::kStrided && !tensor.is_non_overlapping_and_dense();
+  return gaps ? tensor.contiguous() : tensor;
+}
 
 }  // namespace detail
 
@@ -32,12 +34,7 @@ namespace batch {
 /// of your own without tensors().
 template <class Batch, class Action>
 void for_each_tensor(Batch& batch, const Action& action) {
-  detail::for_each_leaf(batch, [&]<class Leaf>(Leaf& leaf) {
-    if constexpr (std::is_same_v<Leaf, torch::Tensor>)
-      action(leaf);
-    else if constexpr (detail::kIsList<Leaf>)
-      for (auto& example : leaf) for_each_tensor(example, action);
-  });
+  detail::for_each_tensor(batch, [&](auto& tensor, const detail::Part&) { action(tensor); });
 }
 
 /// The batch on `device`; a tensor that is there already is not copied. A copy from pinned memory
@@ -45,12 +42,12 @@ void for_each_tensor(Batch& batch, const Action& action) {
 /// ConfigError for a type of your own that cannot move.
 template <class Batch>
 Batch to(Batch batch, torch::Device device) {
-  detail::for_each_leaf(batch, [&]<class Leaf>(Leaf& leaf) {
+  detail::for_each_leaf(batch, [&]<class Leaf>(Leaf& leaf, const detail::Part&) {
     if constexpr (std::is_same_v<Leaf, torch::Tensor>) {
       if (leaf.defined())
         leaf = leaf.to(device, /*non_blocking=*/leaf.is_cpu() && leaf.is_pinned());
     } else if constexpr (detail::kIsList<Leaf>) {
-      for (auto& example : leaf) example = to(std::move(example), device);
+      for (auto& item : detail::items_of(leaf)) item = to(std::move(item), device);
     } else if constexpr (OwnTo<Leaf>) {
       leaf = leaf.to(device);
     } else if (!device.is_cpu()) {
@@ -66,17 +63,19 @@ Batch to(Batch batch, torch::Device device) {
 template <class Batch>
 Batch pinned(Batch batch) {
   for_each_tensor(batch, [](torch::Tensor& each) {
-    if (each.defined() && each.is_cpu()) each = each.pin_memory();
+    if (each.defined() && each.is_cpu()) each = detail::dense(each).pin_memory();
   });
   return batch;
 }
 
-/// The batch with each tensor of the CPU at an address that is a multiple of 64 bytes; those that
-/// are not there are copied. See "Note: alignment" in docs/notes.md.
+/// The batch with each tensor of the CPU as a copy to a device would have it: dense, and at an
+/// address that is a multiple of 64 bytes. Those that are not are copied. See "Note: alignment" in
+/// docs/notes.md.
 template <class Batch>
 Batch aligned(Batch batch) {
   for_each_tensor(batch, [](torch::Tensor& each) {
     if (!each.defined() || !each.is_cpu() || each.layout() != torch::kStrided) return;
+    each = detail::dense(each);
     if (reinterpret_cast<std::uintptr_t>(each.const_data_ptr()) % detail::kAlignment != 0)
       each = each.clone();
   });

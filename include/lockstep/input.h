@@ -12,6 +12,7 @@
 // and their position is always a few integers.
 
 #include <lockstep/input/batch.h>     // IWYU pragma: export
+#include <lockstep/input/dataset.h>   // IWYU pragma: export
 #include <lockstep/input/prefetch.h>  // IWYU pragma: export
 #include <lockstep/input/shuffle.h>   // IWYU pragma: export
 #include <lockstep/input/source.h>    // IWYU pragma: export

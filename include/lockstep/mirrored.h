@@ -221,7 +221,7 @@ class Mirrored : public MirroredBase {
     if constexpr (detail::is_mapping<Model, Range, Function>()) {
       std::vector<std::decay_t<detail::ResultOf<Model, Range, Function>>> all;
       for (auto& result : results_of(batches, function)) {
-        if constexpr (Shardable<std::decay_t<decltype(**result)>>)
+        if constexpr (detail::kKnown<std::decay_t<decltype(**result)>>)
           all.push_back(batch::to(std::move(**result), torch::kCPU));
         else
           all.push_back(std::move(**result));
@@ -276,7 +276,9 @@ class Mirrored : public MirroredBase {
       if constexpr (detail::is_loss<Model, Batch, LossFn>())
         work.forward = [this, &shards, &loss](Place place, int shard) {
           const Batch& own = shards.part_at(shard);
-          return detail::as_loss(loss(model_of(place), own), batch::rows(own));
+          return detail::as_loss(
+              detail::unwritten(own, "loss function", [&] { return loss(model_of(place), own); }),
+              batch::rows(own));
         };
     return work;
   }
@@ -290,7 +292,10 @@ class Mirrored : public MirroredBase {
         using Rows = std::decay_t<std::invoke_result_t<const RowsFn&, Model&, const Batch&>>;
         auto parts = std::make_shared<detail::RowParts<Rows>>(shards.count());
         work.rows = [this, &shards, &loss, parts](Place place, int shard) {
-          return parts->taken(shard, loss.rows(model_of(place), shards.part_at(shard)));
+          const Batch& own = shards.part_at(shard);
+          return parts->taken(shard, detail::unwritten(own, "loss function", [&] {
+                                return loss.rows(model_of(place), own);
+                              }));
         };
         work.head = [&loss, parts](const detail::ShardWork::Tensors& all) {
           const Rows rows = parts->joined(all);
@@ -314,7 +319,8 @@ class Mirrored : public MirroredBase {
       auto batch = std::make_shared<Batch>(*next);
       ++next;
       return [=, this, &function](Place place) {
-        *result = function(model_of(place), batch::aligned(batch::to(*batch, device_of(place))));
+        const Batch own = batch::aligned(batch::to(*batch, device_of(place)));
+        *result = detail::unwritten(own, "metric", [&] { return function(model_of(place), own); });
       };
     });
     return results;

@@ -4,33 +4,6 @@
 
 namespace lockstep {
 
-namespace detail {
-
-std::int64_t rows_of(const torch::Tensor& leaf) {
-  if (!leaf.defined()) return kUndefined;
-  if (leaf.dim() == 0)
-    throw ConfigError(
-        "a tensor of the batch has 0 dimensions, and so no rows to cut; give it a first dimension "
-        "with one element a row, or leave it out of tensors().");
-  return leaf.size(0);
-}
-
-void require_same(const std::vector<std::int64_t>& rows) {
-  std::size_t first = 0;
-  while (first < rows.size() && rows[first] == kUndefined) ++first;
-  if (first == rows.size() && first > 0)
-    throw ConfigError("all tensors of the batch are undefined; at least one must have rows.");
-  for (std::size_t i = first; i < rows.size(); ++i)
-    if (rows[i] != kUndefined && rows[i] != rows[first])
-      throw ConfigError("the batch's tensors have different numbers of rows: number " +
-                        std::to_string(first) + " has " + std::to_string(rows[first]) +
-                        ", number " + std::to_string(i) + " has " + std::to_string(rows[i]) +
-                        ". A batch is cut by rows, so all must have the same; a type that is cut "
-                        "otherwise offers shard(i, n), see lockstep/batch.h.");
-}
-
-}  // namespace detail
-
 MirroredBase::MirroredBase(MirroredOptions options, const Factory& replica, detail::Making making)
     : engine_(std::make_unique<strategy::Engine>(std::move(options), replica, making)) {}
 

@@ -32,6 +32,20 @@ TEST(To, MovesEveryTensorOfEveryBatchType) {
   EXPECT_EQ(tensors_on(batch::to(std::vector{data_only}, kMeta), kMeta), 1);
 }
 
+TEST(To, MovesWhatIsWholeAlongOrInAList) {
+  const auto moved =
+      batch::to(std::tuple(whole(std::vector{some(), some()}), along(1, std::pair(some(), some())),
+                           3, list(std::vector{std::pair(some(), 1), std::pair(Tensor(), 2)}),
+                           std::map<std::string, Tensor>{{"a", some()}}, std::optional(some())),
+                kMeta);
+  EXPECT_EQ(tensors_on(std::get<0>(moved), kMeta), 2);
+  EXPECT_EQ(tensors_on(std::get<1>(moved), kMeta), 2);
+  EXPECT_TRUE(std::get<3>(moved).items[0].first.is_meta());
+  EXPECT_EQ(std::get<3>(moved).items[1].second, 2);
+  EXPECT_TRUE(std::get<4>(moved).at("a").is_meta());
+  EXPECT_TRUE(std::get<5>(moved)->is_meta());
+}
+
 struct Sentences {
   Tensor words, lengths;
   std::pair<Tensor, Tensor> more;
@@ -85,6 +99,32 @@ TEST(To, ABatchTypeThatCannotMoveStaysOnTheCpu) {
   } catch (const ConfigError& error) {
     EXPECT_NE(std::string(error.what()).find("to(torch::Device)"), std::string::npos);
   }
+}
+
+/// No batch, but it knows how to move: for lists.
+struct Boxes {
+  Tensor corners;
+  Boxes to(torch::Device device) const { return {corners.to(device)}; }
+};
+
+TEST(To, AsksTheItemsOfAList) {
+  const auto moved = batch::to(list(std::vector{Boxes{some()}, Boxes{some()}}), kMeta);
+  EXPECT_TRUE(moved.items[1].corners.is_meta());
+}
+
+TEST(Aligned, MakesShardsDenseAndAligned) {
+  const Tensor state = torch::randn({2, 9, 3}), table = torch::randn({9, 16});
+  for (const auto& part : batch::split(std::pair(along(1, state), table.narrow(1, 0, 3)), 4)) {
+    const auto own = batch::aligned(part);
+    for (const Tensor& tensor : {own.first.value, own.second}) {
+      EXPECT_TRUE(tensor.is_contiguous());
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64, 0U);
+    }
+    EXPECT_TRUE(torch::equal(own.first.value, part.first.value));
+    EXPECT_TRUE(torch::equal(own.second, part.second));
+  }
+  EXPECT_TRUE(batch::aligned(table.t()).is_alias_of(table));  // dense
+  EXPECT_TRUE(batch::aligned(list(std::vector{state.narrow(0, 1, 1)})).items[0].is_contiguous());
 }
 
 TEST(Pinned, LeavesTensorsOfADeviceAlone) {

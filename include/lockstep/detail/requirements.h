@@ -87,9 +87,18 @@ constexpr bool is_factory() {
 
 template <class Batch>
 constexpr bool is_batch() {
-  static_assert(Shardable<Batch>,
+  constexpr unsigned kind = kKind<Batch>;
+  constexpr bool known = (kind & (kUnknown | kInert)) == 0 || (kind & kVague) != 0;
+  constexpr bool clear = !known || (kind & kVague) == 0;
+  static_assert(known,
                 "Lockstep does not know how to cut this batch type into shards: offer tensors() "
                 "or shard(i, n), see lockstep/batch.h.");
+  static_assert(clear,
+                "A batch has a vector or array with numbers or texts in it: pass list(v) if each "
+                "item is one row, whole(v) if it is the same in every shard.");
+  static_assert(!known || !clear || Shardable<Batch>,
+                "Nothing in this batch type has rows to cut: there must be a tensor, a list() or a "
+                "type with shard(i, n).");
   return Shardable<Batch>;
 }
 
@@ -119,10 +128,10 @@ constexpr bool is_whole_batch() {
                 "Batch&): take the shard by const reference, and let it be const.");
   if constexpr (callable) {
     using Rows = std::decay_t<std::invoke_result_t<const RowsFn&, Model&, const Batch&>>;
-    static_assert(Shardable<Rows> && !OwnBatch<Rows>,
+    static_assert(kKind<Rows> == kTensor,
                   "whole_batch(rows, head): rows returns a tensor, or a container of tensors as a "
                   "batch is one.");
-    if constexpr (Shardable<Rows> && !OwnBatch<Rows>) {
+    if constexpr (kKind<Rows> == kTensor) {
       constexpr bool fits = std::is_invocable_r_v<torch::Tensor, const HeadFn&, const Rows&> ||
                             std::is_invocable_r_v<Loss, const HeadFn&, const Rows&>;
       static_assert(fits,

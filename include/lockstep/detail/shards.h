@@ -6,6 +6,7 @@
 #include <lockstep/batch_device.h>
 #include <lockstep/detail/place.h>
 #include <lockstep/detail/requirements.h>
+#include <lockstep/detail/written.h>
 #include <lockstep/loss.h>
 
 #include <functional>
