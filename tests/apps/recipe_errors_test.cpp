@@ -176,6 +176,8 @@ TEST(RecipeRules, DataThatIsNotInstalledNeedsItsFolder) {
 TEST(RecipeRules, WhatAChoiceNeedsHasToBeThere) {
   expect_in(refusal("optimizer.name = 'momentum'"), {"optimizer.momentum is 0", "such as 0.9"});
   EXPECT_EQ(refusal("optimizer = {name = 'momentum', momentum = 0.9}"), "");
+  expect_in(refusal("optimizer = {momentum = 0.9, nesterov = true, dampening = 0.1}"),
+            {"optimizer.dampening is not 0", "optimizer.nesterov is true"});
   expect_in(refusal("schedule.name = 'exponential'"), {"schedule.decay_steps is 0"});
   EXPECT_EQ(refusal("schedule = {name = 'exponential', decay_steps = 10}"), "");
   EXPECT_EQ(refusal("schedule.name = 'cosine'"), "");

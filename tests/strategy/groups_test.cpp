@@ -234,4 +234,136 @@ TEST(Groups, WhileAllHaveGradientsNothingIsCounted) {
   EXPECT_TRUE(towers.state().updates_of.empty());
 }
 
+/// Groups and a rule, so that all may change.
+MirroredOptions with_rules(std::vector<Device> devices) {
+  MirroredOptions options =
+      how(std::move(devices), Adam{.lr = 1e-2, .weight_decay = 0.1},
+          {{"head.*", Sgd{.lr = 0.1, .momentum = 0.9}}, {"rare.*", RmsProp{.momentum = 0.9}}});
+  options.method.rules = {{.pattern = "*.bias", .weight_decay = 0.0}};
+  return options;
+}
+
+void run(Mirrored<Gappy>& towers, int begin, int end) {
+  for (int step = begin; step < end; ++step) towers.step(models::vectors(step), InStep{step});
+}
+
+TEST(Groups, AnOptimizerThatIsSetEqualsTowersThatWereMadeWithIt) {
+  const Optimizer adam = Adam{.lr = 2e-2, .beta1 = 0.5, .epsilon = 1e-3, .weight_decay = 0.3},
+                  sgd = Sgd{.lr = 0.2, .momentum = 0.5, .weight_decay = 0.2, .dampening = 0.1};
+  MirroredOptions options = with_rules(cpu_devices(3));
+  Mirrored<Gappy> towers(options);
+  run(towers, 0, 4);
+  options.method.optimizer = adam;
+  options.method.groups[0].optimizer = sgd;
+  set_learning_rate(options.method.groups[1].optimizer, 0.5);
+  Mirrored<Gappy> others = resumed(towers.state(), options);
+  towers.set_optimizer(adam);
+  towers.set_optimizer("head.*", sgd);
+  towers.set_learning_rate("rare.*", 0.5);
+  EXPECT_EQ(changes(fields_of(towers.method()), fields_of(options.method)).size(), 0U);
+  run(towers, 4, 8);
+  run(others, 4, 8);
+  EXPECT_EQ(first_difference(others.state(), towers.state()), "");
+}
+
+TEST(Groups, AMomentumOf0LeavesItsSlotAsItIs) {
+  const auto sgd = [](double momentum) { return Sgd{.lr = 0.1, .momentum = momentum}; };
+  Mirrored<Gappy> towers(how(cpu_devices(2), sgd(0.9))), plain(how(cpu_devices(2), sgd(0)));
+  run(towers, 0, 2);
+  State before = towers.state();
+  towers.set_optimizer(sgd(0));
+  before.slots.clear();
+  plain.load(before);
+  run(towers, 2, 4);
+  run(plain, 2, 4);
+  EXPECT_EQ(refusal::difference(plain.state().parameters, towers.state().parameters), "");
+  EXPECT_FALSE(towers.state().slots.empty());
+  towers.set_optimizer(sgd(0.5));  // the slot is there
+}
+
+TEST(Groups, AnOptimizerThatNeedsOtherSlotsOrIsNotOneIsRefusedByName) {
+  Mirrored<models::Mlp> towers(
+      {.method = {.optimizer = Adam{}, .groups = {{"first.*", Sgd{.lr = 0.1}}}},
+       .where = {.devices = cpu_devices(1)}});
+  const auto before = fields_of(towers.method());
+  const auto expect = [](const std::string& message, const std::string& part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  using refusal::message_of;
+  expect(message_of([&] { towers.set_optimizer(Sgd{}); }), "optimizer is Adam, not Sgd");
+  expect(message_of([&] { towers.set_optimizer(Adam{.amsgrad = true}); }), "max_exp_avg_sq");
+  expect(message_of([&] { towers.set_optimizer(Adam{.beta1 = 1}); }), "optimizer.beta1 is 1");
+  expect(message_of([&] { towers.set_optimizer("first.*", Sgd{.momentum = 0.9}); }),
+         "group 'first.*': optimizer would need the slots momentum");
+  expect(message_of([&] { towers.set_optimizer("second.*", Sgd{}); }), "no group 'second.*'");
+  expect(message_of([&] { towers.set_learning_rate("second.*", 1); }), "no group 'second.*'");
+  expect(message_of([&] { towers.set_learning_rate("first.*", -1); }), "the learning rate is -1");
+  expect(message_of([&] { towers.reset_slots("third.*"); }), "pattern 'third.*' matches no");
+  EXPECT_EQ(fields_of(towers.method()), before);
+}
+
+/// Seven steps; the slots of two layers are reset after the fourth.
+State with_reset(const MirroredOptions& options) {
+  Mirrored<Gappy> towers(options);
+  run(towers, 0, 4);
+  const State before = towers.state();
+  towers.reset_slots("body.*");
+  State now = towers.state();
+  const State fresh = Mirrored<Gappy>(options).state();
+  for (std::size_t i = 0; i < now.slots.size(); ++i) {
+    const bool reset = now.slots[i].name.starts_with("body.");
+    const std::vector<NamedTensor>& expected = reset ? fresh.slots : before.slots;
+    EXPECT_TRUE(torch::equal(now.slots[i].value, expected[i].value)) << now.slots[i].name;
+  }
+  EXPECT_EQ(now.updates_of.at("body.weight"), 0);
+  EXPECT_EQ(now.updates_of.at("rare.bias"), 1);
+  EXPECT_FALSE(now.updates_of.contains("head.bias"));
+  now.slots = before.slots;
+  now.updates_of = before.updates_of;
+  EXPECT_EQ(first_difference(before, now), "") << "only slots and numbers change";
+  run(towers, 4, 7);
+  return towers.state();
+}
+
+TEST(Groups, SlotsAreResetTheSameOn1To4Devices) {
+  sim::configure({.devices = 4});
+  for (const auto& devices : std::vector<std::function<std::vector<Device>(int)>>{
+           [](int count) { return cpu_devices(count); }, sim_devices}) {
+    const State one = with_reset(with_rules(devices(1)));
+    for (const int count : {2, 3, 4})
+      EXPECT_EQ(first_difference(one, with_reset(with_rules(devices(count)))), "");
+  }
+}
+
+TEST(Groups, AfterAResetTheNextUpdateIsTheFirst) {
+  const MirroredOptions options = how(cpu_devices(2), Adam{.lr = 1e-2});
+  Mirrored<Gappy> towers(options), fresh(options);
+  run(towers, 0, 4);
+  State begin = fresh.state();
+  begin.parameters = towers.state().parameters;
+  begin.averages = towers.state().averages;
+  fresh.load(begin);
+  towers.reset_slots("*");
+  run(towers, 4, 6);
+  run(fresh, 4, 6);
+  EXPECT_EQ(refusal::difference(fresh.state().parameters, towers.state().parameters), "");
+}
+
+TEST(Groups, ADeviceThatIsLostAfterChangesIsReplayed) {
+  const auto train = [](std::vector<sim::Fault> faults) {
+    sim::configure({.devices = 3, .faults = std::move(faults)});
+    MirroredOptions options = with_rules(sim_devices(3));
+    options.where.on_device_failure = OnDeviceFailure::replay;
+    Mirrored<Gappy> towers(options);
+    run(towers, 0, 3);
+    towers.set_optimizer("head.*", Sgd{.lr = 0.1});  // its momentum's slot stays
+    towers.reset_slots("body.*");
+    run(towers, 3, 6);
+    return towers.state();
+  };
+  const State whole = train({});
+  for (int device = 0; device < 3; ++device)
+    EXPECT_EQ(first_difference(whole, train({{.device = device, .step = 3, .at = 5}})), "");
+}
+
 }  // namespace groups_test

@@ -53,6 +53,7 @@ struct SmallJob {
   std::string vocabulary = {};  ///< a file of its checkpoints; empty: none
   DeviceKind kind = DeviceKind::cpu;
   OnDeviceFailure on_device_failure = OnDeviceFailure::stop;
+  std::vector<Group> groups = {};
 
   std::vector<Device> places() const {
     std::vector<Device> all;
@@ -67,6 +68,7 @@ struct SmallJob {
         std::make_unique<Mirrored<Model>>(MirroredOptions{
             .method = {.shards = shards,
                        .optimizer = optimizer,
+                       .groups = groups,
                        .clip = {.global_norm = 0.5},
                        .moving_average = MovingAverage{.decay = 0.9},
                        .seed = 5},

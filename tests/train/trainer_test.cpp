@@ -52,6 +52,28 @@ TEST(Trainer, FollowsItsSchedule) {
   EXPECT_DOUBLE_EQ(recorder.reports[2].learning_rate, 0.05);
 }
 
+TEST(Trainer, ItsScheduleScalesTheRatesOfAllGroups) {
+  const auto job = SmallJob{.optimizer = Sgd{.lr = 0.5},
+                            .groups = {{"one.*", Sgd{.lr = 0.25}}, {"two.*", Adam{.lr = 0.125}}}}
+                       .make();
+  std::vector<std::vector<double>> rates;
+  const auto note = [&] {
+    const Method& method = job->strategy().method();
+    rates.push_back({learning_rate(method.optimizer), learning_rate(method.groups[0].optimizer),
+                     learning_rate(method.groups[1].optimizer)});
+  };
+  Recorder recorder;
+  recorder.on_step = [&](const TrainingProgress&) { note(); };
+  Trainer(*job,
+          {.limits = {.steps = 2},
+           .schedule = {.shape = Piecewise{.boundaries = {1}, .factors = {1, 0.5}}}},
+          {&recorder})
+      .run();
+  note();
+  EXPECT_EQ(rates, (std::vector<std::vector<double>>{
+                       {0.5, 0.25, 0.125}, {0.25, 0.125, 0.0625}, {0.5, 0.25, 0.125}}));
+}
+
 TEST(Trainer, TheLearningRateIsPutBackHoweverATrainingEnds) {
   const auto job = SmallJob{.optimizer = Sgd{.lr = 0.5}}.make();
   const auto train = [&](std::int64_t fails_at) {
