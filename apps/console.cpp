@@ -28,18 +28,22 @@ class TextConsole : public Observer {
   void stepped(const StepReport& step, const TrainingProgress& progress) override {
     if (!line_.due()) return;
     line_.show((last_.done > 0 ? bar(last_.done, 20) + " " : "") + "step " +
-               std::to_string(progress.step) + "  loss " + format("%.4f", step.loss) +
+               std::to_string(progress.step) + "  loss " +
+               (step.phase.empty() ? "" : step.phase + " ") + format("%.4f", step.loss) +
                speed(last_) + left(last_));
   }
 
   void reported(const TrainingReport& report) override {
     last_ = report;
-    std::string text = "step " + std::to_string(report.progress.step) + "  epoch " +
-                       std::to_string(report.progress.epoch()) + "  loss " +
-                       format("%.4f", report.loss) + format("  lr %.3g", report.learning_rate) +
-                       format("  norm %.3g", report.gradient_norm) + speed(report);
+    std::string text =
+        "step " + std::to_string(report.progress.step) + "  epoch " +
+        std::to_string(report.progress.epoch()) + "  loss " +
+        (report.losses.empty() ? format("%.4f", report.loss) : line_of(report.losses)) +
+        (report.metrics.empty() ? "" : "  " + line_of(report.metrics)) +
+        format("  lr %.3g", report.learning_rate) + format("  norm %.3g", report.gradient_norm) +
+        speed(report);
     for (const TowerReport& tower : report.towers)
-      if (report.towers.size() > 1 && tower.shards > 0)
+      if (report.towers.size() > 1 && tower.shards > 0 && report.losses.empty())
         text += "  " + tower.device + format(" %.4f", tower.loss);
     if (!line_.terminal()) line_.print(text + left(report));
     for (const std::string& note : report.notes)
@@ -122,6 +126,8 @@ class JsonConsole : public Observer {
            {"rows", known(report.progress.rows)},
            {"seconds", report.progress.seconds},
            {"loss", number(report.loss)},
+           {"losses", numbers(report.losses)},
+           {"metrics", numbers(report.metrics)},
            {"learning_rate", report.learning_rate},
            {"gradient_norm", number(report.gradient_norm)},
            {"clip_rate", report.clip_rate},
@@ -133,15 +139,13 @@ class JsonConsole : public Observer {
   }
 
   void evaluated(const Evaluation& evaluation) override {
-    Json metrics = Json::object();
-    for (const auto& [name, value] : evaluation.metrics) metrics[name] = number(value);
     print({{"event", "evaluation"},
            {"step", evaluation.step},
            {"set", evaluation.set},
            {"averaged", evaluation.averaged},
            {"best", evaluation.best},
            {"seconds", evaluation.took.count()},
-           {"metrics", metrics},
+           {"metrics", numbers(evaluation.metrics)},
            {"texts", evaluation.texts}});
   }
 
@@ -170,6 +174,11 @@ class JsonConsole : public Observer {
   using Json = nlohmann::ordered_json;
 
   static Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+  static Json numbers(const std::map<std::string, double>& values) {
+    Json json = Json::object();
+    for (const auto& [name, value] : values) json[name] = number(value);
+    return json;
+  }
   template <class T>
   static Json known(const std::optional<T>& value) {
     return value ? Json(*value) : Json(nullptr);

@@ -8,6 +8,7 @@
 #include <lockstep/strategy.h>
 #include <lockstep/stream.h>
 
+#include <concepts>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,6 +35,16 @@ inline Summary summary(const Metrics& metrics) {
 /// Called with the number of batches done and their total (0: unknown); false ends the evaluation.
 using Evaluating = std::function<bool(std::int64_t batches, std::int64_t total)>;
 
+/// What checkpoints hold of a phase: all but its loss.
+struct PhasePlan {
+  std::string name, update;
+  bool same_batch = false;
+  std::int64_t steps = 1;
+};
+
+/// One line a phase. Throws ConfigError for phases that a job cannot take.
+std::string describe_phases(const std::vector<PhasePlan>& phases);
+
 class Job {
  public:
   virtual ~Job() = default;
@@ -46,6 +57,9 @@ class Job {
   virtual void seek(const Position& position) = 0;
   virtual std::int64_t steps_per_epoch() const = 0;  ///< 0: unknown
 
+  /// Of steps of different kinds, taken in turn: their names. Empty: all steps are alike.
+  virtual std::vector<std::string> phases() const { return {}; }
+
   virtual std::vector<std::string> sets() const = 0;  ///< that can be evaluated
   /// Nothing when `evaluating` ended it.
   virtual std::optional<Summary> evaluate(std::size_t set, const Evaluating& evaluating) = 0;
@@ -56,11 +70,41 @@ class Job {
   virtual Strategy& strategy() = 0;
 };
 
+/// A loss of any type that the step of S takes.
+template <class S, class Batch>
+class AnyLoss {
+ public:
+  using Staged = decltype(std::declval<S&>().stage(std::declval<Batch>()));
+
+  template <class LossFn>
+  requires(!std::same_as<LossFn, AnyLoss>) AnyLoss(LossFn loss)  // NOLINT: it is one
+      : step_([loss = std::move(loss)](S& strategy, Staged& batch,
+                                       const StepOptions& how) -> StepReport {
+          return strategy.step(batch, loss, how);
+        }) {}
+
+  StepReport step(S& strategy, Staged& batch, const StepOptions& how) const {
+    return step_(strategy, batch, how);
+  }
+
+ private:
+  std::function<StepReport(S&, Staged&, const StepOptions&)> step_;
+};
+
 /// A Job on a strategy: Mirrored<Model>, or any other class that has its stage, step and evaluate.
 template <class S, class Batch>
 class StrategyJob : public Job {
  public:
   using Input = std::unique_ptr<Stream<Batch>>;
+
+  /// Steps of one kind: those on a GAN's discriminator, for example.
+  struct Phase {
+    std::string name;  ///< for reports: "discriminator"
+    AnyLoss<S, Batch> loss;
+    std::string update = "*";  ///< the parameters that its steps are about: see StepOptions
+    bool same_batch = false;   ///< as the step before; else the next one
+    std::int64_t steps = 1;    ///< one after the other, before the next phase
+  };
 
   /// `loss` is as for the strategy's step. `steps_per_epoch` is for estimates of how long a
   /// training takes; 0: unknown.
@@ -69,11 +113,28 @@ class StrategyJob : public Job {
               std::int64_t steps_per_epoch = 0)
       : strategy_(std::move(strategy)),
         input_(std::move(input)),
-        train_([this, loss = std::move(loss)](Staged batch) {
-          return strategy_->step(std::move(batch), loss);
-        }),
         steps_per_epoch_(steps_per_epoch),
-        position_(input_->position()) {}
+        position_(input_->position()) {
+    phases_.push_back({.name = "", .loss = std::move(loss)});
+  }
+
+  /// Steps of several kinds, phase after phase, over and over. Which phase a step belongs to
+  /// follows from strategy().steps(), so a training resumes in the middle of a round. Checkpoints
+  /// hold what the phases are, and those with other phases are refused. `steps_per_epoch` counts
+  /// the steps of all phases. Throws ConfigError for phases that cannot be told apart or take no
+  /// batch.
+  StrategyJob(std::unique_ptr<S> strategy, std::unique_ptr<Stream<Batch>> input,
+              std::vector<Phase> phases, std::int64_t steps_per_epoch = 0)
+      : strategy_(std::move(strategy)),
+        input_(std::move(input)),
+        phases_(std::move(phases)),
+        steps_per_epoch_(steps_per_epoch),
+        position_(input_->position()) {
+    std::vector<PhasePlan> plans;
+    for (const Phase& phase : phases_)
+      plans.push_back({phase.name, phase.update, phase.same_batch, phase.steps});
+    add_file("phases.txt", describe_phases(plans));
+  }
 
   StrategyJob(const StrategyJob&) = delete;
   StrategyJob& operator=(const StrategyJob&) = delete;
@@ -97,17 +158,24 @@ class StrategyJob : public Job {
   void add_file(const std::string& name, std::string content) { files_[name] = std::move(content); }
   std::map<std::string, std::string> files() const override { return files_; }
 
-  /// Stages the next batch before the step on this one, so that accelerators copy it meanwhile.
+  /// Stages the next batch before the last step on this one, so that accelerators copy it
+  /// meanwhile.
   std::optional<StepReport> step() override {
     const Seconds begin = strategy_->now();
     if (!staged_) stage_next();
     if (!staged_) return std::nullopt;
+    const Phase& phase = phase_at(strategy_->steps());
     try {
-      Staged batch = std::move(*staged_);
-      const Position next = input_->position();
-      stage_next();
+      std::optional<Staged> last;  // the batch, if no other step is to have it
+      Position next = position_;
+      if (!phase_at(strategy_->steps() + 1).same_batch) {
+        last = std::move(staged_);
+        next = input_->position();
+        stage_next();
+      }
       const Seconds input = strategy_->now() - begin;
-      StepReport report = train_(std::move(batch));
+      StepReport report = phase.loss.step(*strategy_, last ? *last : *staged_,
+                                          {.update = phase.update, .phase = phase.name});
       report.time += input;
       for (TowerReport& tower : report.towers) tower.input += input;
       position_ = next;
@@ -128,6 +196,13 @@ class StrategyJob : public Job {
 
   std::int64_t steps_per_epoch() const override { return steps_per_epoch_; }
 
+  std::vector<std::string> phases() const override {
+    std::vector<std::string> names;
+    for (const Phase& phase : phases_)
+      if (!phase.name.empty()) names.push_back(phase.name);
+    return names;
+  }
+
   std::vector<std::string> sets() const override {
     std::vector<std::string> names;
     for (const Set& set : sets_) names.push_back(set.name);
@@ -141,12 +216,21 @@ class StrategyJob : public Job {
   S& strategy() override { return *strategy_; }
 
  private:
-  using Staged = decltype(std::declval<S&>().stage(std::declval<Batch>()));
+  using Staged = typename AnyLoss<S, Batch>::Staged;
 
   struct Set {
     std::string name;
     std::function<std::optional<Summary>(const Evaluating&)> evaluate;
   };
+
+  const Phase& phase_at(std::int64_t step) const {
+    std::int64_t round = 0;
+    for (const Phase& phase : phases_) round += phase.steps;
+    std::int64_t left = step % round;
+    std::size_t i = 0;
+    while (left >= phases_[i].steps) left -= phases_[i++].steps;
+    return phases_[i];
+  }
 
   void stage_next() {
     staged_.reset();
@@ -155,7 +239,7 @@ class StrategyJob : public Job {
 
   std::unique_ptr<S> strategy_;
   Input input_;
-  std::function<StepReport(Staged)> train_;
+  std::vector<Phase> phases_;
   std::int64_t steps_per_epoch_;
   Position position_;
   std::optional<Staged> staged_;

@@ -18,6 +18,7 @@ struct Mean {
     weight += other.weight;
     return *this;
   }
+  bool operator==(const Mean&) const = default;
 };
 
 /// Means by name: {{"accuracy", {correct, rows}}, {"loss", {loss * rows, rows}}}.

@@ -27,14 +27,6 @@ struct MirroredOptions {
   Where where = {};    ///< on which devices
 };
 
-/// What is special about one step.
-struct StepOptions {
-  /// The step is about the parameters whose names match, in which * stands for any text. The others
-  /// are not touched: no gradient, no slot, no weight decay, no moving average.
-  std::string update = "*";
-  std::string phase = "";  ///< a name for the report: "discriminator"
-};
-
 /// What comes out of a step: the report, and the rows that the loss function put out.
 struct StepResult : StepReport {
   std::map<std::string, torch::Tensor> outputs = {};  ///< on the CPU; see Loss::output

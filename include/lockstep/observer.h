@@ -34,7 +34,11 @@ struct TrainingStart {
 struct TrainingReport {
   TrainingProgress progress = {};  ///< after the last of them
   std::int64_t steps = 0;
-  double loss = 0;           ///< sum over all of their shards divided by the total weight
+  /// Sum over all of their shards divided by the total weight; NaN in a job with phases.
+  double loss = 0;
+  std::map<std::string, double> losses = {};  ///< by phase: the same over the steps of that phase
+  /// What the loss functions measured, as weighted means; of a phase: "generator/kl".
+  std::map<std::string, double> metrics = {};
   double learning_rate = 0;  ///< of the last
   double gradient_norm = 0;  ///< of the last
   double clip_rate = 0;      ///< share of them whose gradient was clipped
@@ -43,7 +47,8 @@ struct TrainingReport {
   double done = 0;  ///< of the whole training, from 0 to 1; 0: there is no limit
   Seconds left{};   ///< estimated; 0: unknown
   /// Losses and mean times over those steps; after a resume, over the steps since then. The
-  /// weighted mean of the losses is `loss`; the times of each tower add up to `time`.
+  /// weighted mean of the losses is `loss`; the times of each tower add up to `time`. In a job with
+  /// phases towers have no loss (NaN).
   std::vector<TowerReport> towers = {};
   Seconds time{};  ///< mean time of a step
   std::vector<std::string> notes = {};

@@ -3,6 +3,7 @@
 // How far a training has come, as plain numbers. Together with the State this is all a training
 // needs to resume as if it had never stopped.
 
+#include <lockstep/metrics.h>
 #include <lockstep/schedule.h>
 #include <lockstep/stream.h>
 
@@ -17,10 +18,12 @@ struct StepWindow {
   std::int64_t steps = 0;
   std::int64_t told = 0;     ///< how many of them the report at the end of a training covered
   std::int64_t clipped = 0;  ///< steps whose gradient was clipped
-  double loss_sum = 0;
+  double loss_sum = 0;       ///< of steps without a phase
   double weight = 0;
   double learning_rate = 0;  ///< of the last step; NaN in older checkpoints
   double gradient_norm = 0;  ///< of the last; the same
+  Metrics losses = {};       ///< by phase
+  Metrics metrics = {};      ///< by name; of a phase: "generator/kl"
   bool operator==(const StepWindow&) const = default;
 };
 

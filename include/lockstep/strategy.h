@@ -13,6 +13,14 @@
 
 namespace lockstep {
 
+/// What is special about one step.
+struct StepOptions {
+  /// The step is about the parameters whose names match, in which * stands for any text. The others
+  /// are not touched: no gradient, no slot, no weight decay, no moving average.
+  std::string update = "*";
+  std::string phase = "";  ///< a name for the report: "discriminator"
+};
+
 /// Use from one thread at a time.
 class Strategy {
  public:

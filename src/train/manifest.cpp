@@ -22,6 +22,13 @@ Json to_json(const LastDone& mark) {
   return {{"step", mark.step}, {"epoch", mark.epoch}, {"seconds", mark.seconds}};
 }
 
+Json to_json(const Metrics& means) {
+  Json json = Json::object();
+  for (const auto& [name, mean] : means)
+    json[name] = {{"sum", number(mean.sum)}, {"weight", number(mean.weight)}};
+  return json;
+}
+
 Json to_json(const TrainingProgress& progress) {
   const StepWindow& window = progress.window;
   Json recent = Json::array();
@@ -38,7 +45,9 @@ Json to_json(const TrainingProgress& progress) {
             {"loss_sum", number(window.loss_sum)},
             {"weight", number(window.weight)},
             {"learning_rate", number(window.learning_rate)},
-            {"gradient_norm", number(window.gradient_norm)}}},
+            {"gradient_norm", number(window.gradient_norm)},
+            {"losses", to_json(window.losses)},
+            {"metrics", to_json(window.metrics)}}},
           {"evaluated", to_json(progress.evaluated)},
           {"saved", to_json(progress.saved)},
           {"best", number(progress.best)},
@@ -117,6 +126,17 @@ LastDone read_mark(const Reader& reader) {
   return {reader.integer("step"), reader.integer("epoch"), reader.real("seconds")};
 }
 
+Metrics read_means(const Reader& parent, const char* key) {
+  Metrics means;
+  if (!parent.has(key)) return means;  // an older manifest
+  const Reader reader = parent.object(key);
+  for (const auto& [name, value] : parent.at(key).items()) {
+    const Reader mean = reader.object(name.c_str());
+    means[name] = {mean.real("sum"), mean.real("weight")};
+  }
+  return means;
+}
+
 TrainingProgress read_progress(const Reader& reader) {
   TrainingProgress progress{.step = reader.integer("step"),
                             .seconds = reader.real("seconds"),
@@ -148,7 +168,9 @@ TrainingProgress read_progress(const Reader& reader) {
                      .loss_sum = window.real("loss_sum"),
                      .weight = window.real("weight"),
                      .learning_rate = if_there("learning_rate"),
-                     .gradient_norm = if_there("gradient_norm")};
+                     .gradient_norm = if_there("gradient_norm"),
+                     .losses = read_means(window, "losses"),
+                     .metrics = read_means(window, "metrics")};
   return progress;
 }
 

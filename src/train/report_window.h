@@ -20,7 +20,7 @@ class ReportWindow {
   void clear() { *this = {}; }
 
  private:
-  void add(const TowerReport& tower, bool applied);
+  void add(const TowerReport& tower, bool counts);
 
   std::int64_t steps_ = 0;
   std::optional<std::int64_t> rows_ = 0;

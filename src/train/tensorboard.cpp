@@ -62,7 +62,10 @@ class TensorBoard::Impl {
 
   void report(const TrainingReport& report) {
     const std::int64_t step = report.progress.step;
-    writer_->scalar("loss/total", step, report.loss);
+    if (report.losses.empty()) writer_->scalar("loss/total", step, report.loss);
+    for (const auto& [phase, loss] : report.losses) writer_->scalar("loss/" + phase, step, loss);
+    for (const auto& [name, value] : report.metrics)
+      writer_->scalar((name.find('/') == std::string::npos ? "train/" : "") + name, step, value);
     writer_->scalar("train/learning_rate", step, report.learning_rate);
     writer_->scalar("train/gradient_norm", step, report.gradient_norm);
     writer_->scalar("train/clip_rate", step, report.clip_rate);

@@ -39,6 +39,10 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
       observers_(std::move(observers)),
       method_(job.strategy().method()) {
   check_schedule(options_.schedule);
+  if (!job.phases().empty() && std::holds_alternative<Plateau>(options_.schedule.shape))
+    throw ConfigError(
+        "a plateau schedule follows the training loss, and a job with phases has several: choose "
+        "a schedule that depends on the step.");
   if (options_.report_every < 1) throw ConfigError("report_every must be at least 1 step.");
   if (!options_.clock) options_.clock = [&job] { return job.strategy().now(); };
   if (options_.averaged && !job.strategy().method().moving_average)

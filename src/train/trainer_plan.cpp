@@ -1,6 +1,9 @@
+#include <lockstep/error.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <set>
 
 #include "train/trainer_impl.h"
 
@@ -32,6 +35,24 @@ bool crossed(std::int64_t every, std::int64_t last, std::int64_t now) {
 }
 
 }  // namespace
+
+std::string describe_phases(const std::vector<PhasePlan>& phases) {
+  if (phases.empty()) throw ConfigError("a job has at least one phase.");
+  if (phases.front().same_batch)
+    throw ConfigError("the first phase, '" + phases.front().name +
+                      "', must take the next batch: else no phase would.");
+  std::set<std::string> names;
+  std::string text;
+  for (const PhasePlan& phase : phases) {
+    if (phase.name.empty() || !names.insert(phase.name).second)
+      throw ConfigError("phases need names, all of them different: '" + phase.name + "'.");
+    if (phase.steps < 1)
+      throw ConfigError("the phase '" + phase.name + "' must have at least one step.");
+    text += phase.name + ": " + std::to_string(phase.steps) + " steps, updates " + phase.update +
+            ", " + (phase.same_batch ? "same batch" : "next batch") + "\n";
+  }
+  return text;
+}
 
 void Trainer::Impl::count_time() {
   const Seconds time = now();
@@ -96,6 +117,11 @@ std::vector<std::string> Trainer::Impl::plan() const {
   if (options_.limits.seconds > Seconds(0))
     limit(number(options_.limits.seconds.count()) + " seconds");
   lines.push_back("trains " + (limits.empty() ? "until it is stopped" : "for " + limits));
+  if (const auto phases = job_.phases(); !phases.empty()) {
+    std::string names;
+    for (const std::string& phase : phases) names += (names.empty() ? "" : ", ") + phase;
+    lines.push_back("takes steps in turn: " + names);
+  }
   if (!job_.sets().empty()) {
     const std::string cadence = describe(options_.evaluate);
     lines.push_back("evaluates " + (cadence.empty() ? "" : cadence + " and ") + "at the end" +

@@ -34,7 +34,9 @@ Manifest sample() {
                                   .loss_sum = 1.1,
                                   .weight = 96,
                                   .learning_rate = 0.1 / 3,
-                                  .gradient_norm = 1.0 / 7},
+                                  .gradient_norm = 1.0 / 7,
+                                  .losses = {{"generator", {0.1 + 0.7, 32}}},
+                                  .metrics = {{"generator/kl", {1.0 / 9, 32}}}},
                        .evaluated = {30, 0, 10.5},
                        .saved = {36, 1, 12},
                        .best = 0.875,
@@ -69,7 +71,7 @@ TEST(Manifest, ReadsBackAsItWasBitForBit) {
 
 TEST(Manifest, OneFromBeforeTheLastStepsFiguresWereKeptIsRead) {
   Json json = Json::parse(to_json(sample()));
-  for (const char* key : {"told", "learning_rate", "gradient_norm"})
+  for (const char* key : {"told", "learning_rate", "gradient_norm", "losses", "metrics"})
     ASSERT_EQ(json["progress"]["window"].erase(key), 1U) << key;
   const StepWindow window = parse_manifest("m", json.dump()).progress.window;
   EXPECT_EQ(window.steps, 3);
