@@ -1,9 +1,8 @@
 #pragma once
 
-// The model and the data that both examples share. Nothing in it knows how many devices there are.
+// A classifier of Fashion-MNIST, the model and the data that both programs share.
 
-#include <lockstep/vision/idx.h>
-#include <torch/torch.h>
+#include "common.h"
 
 /// A small convnet for 28x28 images of 10 classes.
 struct Net : torch::nn::Module {
@@ -31,13 +30,11 @@ struct Net : torch::nn::Module {
 
 using Batch = torch::data::Example<>;
 
-/// Batch `step` of a data set that is gone through in one fixed order, again and again.
-inline Batch batch_of(const lockstep::vision::LabelledImages& set, std::int64_t step,
+inline Batch batch_at(const lockstep::vision::LabelledImages& set, std::int64_t step,
                       std::int64_t rows) {
-  const std::int64_t begin = step * rows % (set.images.size(0) - rows + 1);
-  return {set.images.narrow(0, begin, rows), set.labels.narrow(0, begin, rows)};
+  return {rows_at(set.images, step, rows), rows_at(set.labels, step, rows)};
 }
 
 inline double accuracy(const torch::Tensor& output, const torch::Tensor& labels) {
-  return (output.argmax(1) == labels).to(torch::kFloat64).mean().item<double>();
+  return (output.argmax(1).cpu() == labels).to(torch::kFloat64).mean().item<double>();
 }
