@@ -28,11 +28,12 @@ def problems():
     known = set(tests())
     themes = set(re.findall(r"\b([a-z_]+)_test\.py", SOURCES + " ".join(
         path.name for path in (ROOT / "tests").rglob("*_test.py"))))
-    for name in re.findall(r"`([A-Z]\w*\.\w+)`", (ROOT / "docs/claims.md").read_text()):
-        suite, _, test = name.partition(".")
-        if name not in known and not (suite == "Program" and test in themes) and not test.startswith(
-                "TheCorpusOf_"):
-            yield f"docs/claims.md: there is no test {name}"
+    for page in ("docs/claims.md", "docs/porting.md"):
+        for name in re.findall(r"`([A-Z]\w*\.\w+)`", (ROOT / page).read_text()):
+            suite, _, test = name.partition(".")
+            if name not in known and not (suite == "Program" and test in themes) and not (
+                    test.startswith("TheCorpusOf_")):
+                yield f"{page}: there is no test {name}"
     for page in PAGES:
         where, text = page.relative_to(ROOT), page.read_text()
         for target in re.findall(r"\]\(([^)\s]+)\)", text):
