@@ -247,7 +247,7 @@ TEST(Stage, InferenceTensorsAreNotWatched) {
     batch = models::vectors(0);
   }
   const auto loss = [](models::Mlp& model, const models::Batch& shard) {
-    return models::CrossEntropy{}(model, {shard.first.clone(), shard.second});
+    return models::CrossEntropy{}(model, {shard.first.clone(), shard.second.clone()});
   };
   EXPECT_TRUE(towers.step(batch, loss).applied);
 }
