@@ -226,4 +226,32 @@ TEST(Slice, TowersGetEquallyManyBlocksButForOne) {
     }
 }
 
+TEST(Seat, HaveAStorageOfTheirOwnThatKeepsTheArena) {
+  nn::Linear net(100, 100);
+  Tensors tensors = tensors_of(*net);
+  const Layout layout = layouts(tensors.trainable)[0];
+  torch::Tensor flat = allocate(layout, torch::kCPU);
+  for (const Seat& where : layout.seats) seat(tensors.trainable[where.entry].tensor, flat, where);
+  EXPECT_EQ(net->bias.storage().nbytes(), net->bias.nbytes());
+  EXPECT_EQ(net->bias.storage_offset(), 0);
+  view(flat, layout.seats[1]).fill_(3);
+  EXPECT_TRUE(torch::equal(net->bias, torch::full({100}, 3.0)));
+  flat = torch::Tensor();
+  EXPECT_TRUE(torch::equal(net->bias, torch::full({100}, 3.0)));
+}
+
+TEST(Seat, AreLeftByATensorThatGrows) {
+  nn::Linear net(10, 10);
+  Tensors tensors = tensors_of(*net);
+  const Layout layout = layouts(tensors.trainable)[0];
+  const torch::Tensor flat = allocate(layout, torch::kCPU);
+  for (const Seat& where : layout.seats) seat(tensors.trainable[where.entry].tensor, flat, where);
+  {
+    const torch::NoGradGuard no_grad;
+    net->weight.resize_({30, 10}).fill_(7);
+  }
+  EXPECT_FALSE(is_seated(net->weight, flat, layout.seats[0]));
+  EXPECT_EQ(flat.sum().item<double>(), 0);  // it writes nowhere else
+}
+
 }  // namespace arena_test
