@@ -181,16 +181,18 @@ nlohmann::ordered_json time_port(const std::string& name, const Arguments& argum
   nlohmann::ordered_json line{{"port", name}};
   const std::vector<Cost>& first = all.front().rounds;
   for (const Column& column : all) {
-    std::vector<double> wall, cpu, faults, milliseconds;
+    std::vector<double> wall, cpu, faults, milliseconds, cpu_milliseconds;
     for (std::size_t i = 0; i < first.size(); ++i) {
       wall.push_back(column.rounds[i].wall / first[i].wall);
       cpu.push_back(column.rounds[i].cpu / first[i].cpu);
       faults.push_back(column.rounds[i].faults);
       milliseconds.push_back(1e3 * column.rounds[i].wall);
+      cpu_milliseconds.push_back(1e3 * column.rounds[i].cpu);
     }
     line[column.name] = {{"time", rounded(median(wall))},
                          {"cpu", rounded(median(cpu))},
                          {"ms", rounded(median(milliseconds))},
+                         {"cpu_ms", rounded(median(cpu_milliseconds))},
                          {"page_faults", std::round(median(faults))}};
   }
   return line;

@@ -176,7 +176,7 @@ Darknet::Darknet() {
   layers->push_back(convolution(in, 3 * (5 + 20), 1, 1, true));
   register_module("layers", layers);
 }
-Batch Darknet::batch() { return {torch::rand({8, 3, 160, 160}), torch::rand({8, 75, 5, 5})}; }
+Batch Darknet::batch() { return {torch::rand({4, 3, 256, 256}), torch::rand({4, 75, 8, 8})}; }
 Tensor Darknet::loss(const Batch& batch) {
   return torch::mse_loss(layers->forward(std::get<0>(batch)).sigmoid(), std::get<1>(batch));
 }

@@ -2,8 +2,11 @@
 
 // A barrier that can be called off.
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
+
+#include "base/spin.h"
 
 namespace lockstep::collective {
 
@@ -11,23 +14,26 @@ namespace lockstep::collective {
 /// after it by all.
 class Barrier {
  public:
-  explicit Barrier(int parties) : parties_(parties) {}
+  /// `spins`: every party has a core of its own, and waits for a moment before it sleeps.
+  explicit Barrier(int parties, bool spins = false) : parties_(parties), spins_(spins) {}
 
   /// Returns when all parties are here. Throws Aborted if `abort` came first.
   void meet();
 
   void abort() noexcept;
-  bool aborted() const noexcept;
+  bool aborted() const noexcept { return aborted_; }
   void reset();  ///< after an abort, when nobody is inside
 
  private:
   const int parties_;
-  mutable std::mutex mutex_;
+  const bool spins_;
+  base::Spin spin_;
+  std::mutex mutex_;
   std::condition_variable changed_;
-  // Guarded by mutex_.
-  int waiting_ = 0;
-  unsigned round_ = 0;
-  bool aborted_ = false;
+  int waiting_ = 0;  // guarded by mutex_
+  // Written under mutex_.
+  std::atomic<unsigned> round_ = 0;
+  std::atomic<bool> aborted_ = false;
 };
 
 }  // namespace lockstep::collective

@@ -6,8 +6,8 @@
 
 namespace lockstep::collective {
 
-ThreadMeeting::ThreadMeeting(int towers, DeviceKind kind)
-    : kind_(kind), barrier_(towers), by_tower_(static_cast<std::size_t>(towers)) {}
+ThreadMeeting::ThreadMeeting(int towers, DeviceKind kind, bool spins)
+    : kind_(kind), barrier_(towers, spins), by_tower_(static_cast<std::size_t>(towers)) {}
 
 std::size_t ThreadMeeting::meet_with(int tower, const Brought& mine) {
   PerTower& own = by_tower_[static_cast<std::size_t>(tower)];

@@ -14,7 +14,8 @@ namespace lockstep::collective {
 /// Towers read what the others bring where it is; nothing is copied.
 class ThreadMeeting : public Meeting {
  public:
-  ThreadMeeting(int towers, DeviceKind kind);
+  /// `spins`: see Barrier.
+  ThreadMeeting(int towers, DeviceKind kind, bool spins = false);
 
   int towers() const override { return static_cast<int>(by_tower_.size()); }
   void meet(int tower) override { meet_with(tower, {}); }

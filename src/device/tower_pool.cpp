@@ -10,9 +10,18 @@
 #include "device/accelerator.h"
 
 namespace lockstep::device {
+namespace {
+
+int spare_cores(const std::vector<Device>& devices) {
+  int cores = backend(DeviceKind::cpu).count();
+  for (const Device& each : devices) cores -= each.threads;
+  return cores;
+}
+
+}  // namespace
 
 TowerPool::TowerPool(std::vector<Device> devices)
-    : devices_(std::move(devices)), errors_(devices_.size()) {
+    : devices_(std::move(devices)), spare_cores_(spare_cores(devices_)) {
   check(!devices_.empty(), "a tower pool needs a device");
   for (const Device& each : devices_) check(each.threads > 0, "a device needs a thread");
   // LibTorch gives threads to come the count that was set last: put the caller's back afterwards.
@@ -39,12 +48,29 @@ void TowerPool::start(const std::function<void(int tower)>& job) {
 }
 
 void TowerPool::finish() {
-  std::unique_lock lock(mutex_);
-  finished_.wait(lock, [this] { return running_ == 0; });
-  const auto errors = std::move(errors_);
-  lock.unlock();
-  for (const std::exception_ptr& error : errors)
+  const auto done = [this] { return running_ == 0; };
+  if (spare_cores_ <= 0 || !callers_spin_.until(done)) {
+    std::unique_lock lock(mutex_);
+    finished_.wait(lock, done);
+  }
+  for (const std::exception_ptr& error : std::exchange(errors_, {}))
     if (error) std::rethrow_exception(error);
+}
+
+/// Returns when there is a round after so many; false: never.
+bool TowerPool::await_round(int tower, std::uint64_t done, base::Spin& spin,
+                            const std::stop_token& stop) {
+  const auto begun = [&] { return round_ != done; };
+  // Without a core to spare the first tower leaves its own to the caller: see "Note: short waits".
+  if (spare_cores_ >= (tower == 0 ? 1 : 0) && spin.until(begun)) return true;
+  std::unique_lock lock(mutex_);
+  return started_.wait(lock, stop, begun);
+}
+
+void TowerPool::end_round(int tower) {
+  if (tower == 0 && has_cores()) end_spin_.until([this] { return running_ == 1; });
+  const std::scoped_lock lock(mutex_);
+  if (--running_ == 0) finished_.notify_one();
 }
 
 void TowerPool::serve(int tower, const std::stop_token& stop) {
@@ -54,20 +80,14 @@ void TowerPool::serve(int tower, const std::stop_token& stop) {
   at::get_num_threads();
   at::internal::lazy_init_num_threads();
   at::set_num_threads(device(tower).threads);
-  for (std::uint64_t done = 0;; ++done) {
-    std::unique_lock lock(mutex_);
-    if (!started_.wait(lock, stop, [&] { return round_ != done; })) return;
-    const auto& job = *job_;
-    lock.unlock();
-    std::exception_ptr error;
+  base::Spin spin;
+  for (std::uint64_t done = 0; await_round(tower, done, spin, stop); ++done) {
     try {
-      job(tower);
+      (*job_)(tower);
     } catch (...) {
-      error = std::current_exception();
+      errors_[static_cast<std::size_t>(tower)] = std::current_exception();
     }
-    lock.lock();
-    errors_[static_cast<std::size_t>(tower)] = error;
-    if (--running_ == 0) finished_.notify_one();
+    end_round(tower);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <lockstep/device.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -12,6 +13,8 @@
 #include <stop_token>
 #include <thread>
 #include <vector>
+
+#include "base/spin.h"
 
 namespace lockstep::device {
 
@@ -24,6 +27,9 @@ class TowerPool {
   int size() const { return static_cast<int>(devices_.size()); }
   const Device& device(int tower) const { return devices_[static_cast<std::size_t>(tower)]; }
 
+  /// Whether each thread of each tower has a core of its own.
+  bool has_cores() const { return spare_cores_ >= 0; }
+
   /// Calls job(tower) on each tower's thread and returns when all are done. Rethrows the exception
   /// of the lowest tower that has one.
   void run(const std::function<void(int tower)>& job);
@@ -34,17 +40,22 @@ class TowerPool {
 
  private:
   void serve(int tower, const std::stop_token& stop);
+  bool await_round(int tower, std::uint64_t done, base::Spin& spin, const std::stop_token& stop);
+  void end_round(int tower);
 
   const std::vector<Device> devices_;
+  const int spare_cores_;  // beside those of the towers; less than 0 if they have too few
+
+  base::Spin callers_spin_, end_spin_;  // the caller's; the first tower's at the end of a round
 
   std::mutex mutex_;
   std::condition_variable_any started_;
   std::condition_variable finished_;
-  // Guarded by mutex_.
-  const std::function<void(int)>* job_ = nullptr;
-  std::uint64_t round_ = 0;
-  int running_ = 0;
-  std::vector<std::exception_ptr> errors_;
+  const std::function<void(int)>* job_ = nullptr;  // of this round
+  std::vector<std::exception_ptr> errors_;         // of this round: each tower writes its own
+  // Written under mutex_.
+  std::atomic<std::uint64_t> round_ = 0;
+  std::atomic<int> running_ = 0;
 
   std::vector<std::jthread> threads_;  // last: the threads use what is above
 };

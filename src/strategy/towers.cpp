@@ -114,7 +114,7 @@ collective::Collective& Towers::collective() {
 std::unique_ptr<collective::Collective> Towers::make_collective() const {
   if (make_test_collective_) return make_test_collective_(size(), method_.shards);
   const DeviceKind kind = where_.devices.front().kind;
-  auto meeting = std::make_unique<collective::ThreadMeeting>(size(), kind);
+  auto meeting = std::make_unique<collective::ThreadMeeting>(size(), kind, pool_.has_cores());
   if (!device::is_accelerator(kind))
     return std::make_unique<collective::SharedMemory>(std::move(meeting), method_.shards);
   const bool fast = method_.reduction == Reduction::fast;

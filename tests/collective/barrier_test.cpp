@@ -40,10 +40,11 @@ int missed_writes(Barrier& barrier, int parties, int rounds) {
 }
 
 TEST(Barrier, AllSeeWhatWasWrittenBeforeTheyMet) {
-  for (const int parties : {1, 2, 3, 5}) {
-    Barrier barrier(parties);
-    EXPECT_EQ(missed_writes(barrier, parties, 200), 0) << parties << " parties";
-  }
+  for (const bool spins : {false, true})
+    for (const int parties : {1, 2, 3, 5}) {
+      Barrier barrier(parties, spins);
+      EXPECT_EQ(missed_writes(barrier, parties, 200), 0) << parties << " parties";
+    }
 }
 
 TEST(Barrier, NobodyLeavesBeforeTheLastIsThere) {
@@ -59,12 +60,13 @@ TEST(Barrier, NobodyLeavesBeforeTheLastIsThere) {
   EXPECT_EQ(early, 0);
 }
 
-TEST(Barrier, AbortFreesThoseWhoWait) {
-  Barrier barrier(3);
+/// Two wait, the third calls the meeting off after `delay`.
+void abort_after(std::chrono::microseconds delay, bool spins) {
+  Barrier barrier(3, spins);
   std::atomic<int> freed = 0;
   run(3, [&](int party) {
     if (party == 2) {
-      std::this_thread::sleep_for(20ms);
+      std::this_thread::sleep_for(delay);
       barrier.abort();
       return;
     }
@@ -78,6 +80,12 @@ TEST(Barrier, AbortFreesThoseWhoWait) {
   EXPECT_TRUE(barrier.aborted());
 }
 
+TEST(Barrier, AbortFreesThoseWhoWait) {
+  abort_after(20ms, /*spins=*/false);
+  abort_after(20ms, /*spins=*/true);  // they sleep by now
+  for (int round = 0; round < 20; ++round) abort_after(20us, /*spins=*/true);
+}
+
 TEST(Barrier, AfterAnAbortMeetingThrowsAtOnce) {
   Barrier barrier(2);
   EXPECT_FALSE(barrier.aborted());
@@ -87,7 +95,7 @@ TEST(Barrier, AfterAnAbortMeetingThrowsAtOnce) {
 }
 
 TEST(Barrier, ResetMakesItUsableAgain) {
-  Barrier barrier(3);
+  Barrier barrier(3, /*spins=*/true);
   for (int round = 0; round < 3; ++round) {
     run(3, [&](int party) {
       if (party == 0)
