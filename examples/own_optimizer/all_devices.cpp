@@ -26,7 +26,7 @@ int main(int count, char** arguments) {
     print(step, {{"loss", loss.item<double>()}});
   }
   if (!folder.empty()) {
-    lockstep::save_checkpoint(folder / "net", {.state = towers.state()});
+    lockstep::save_checkpoint(folder / "net", towers.state());
     torch::save(optimizer, folder / "optimizer.pt");
   }
   print_checksum(net);

@@ -29,6 +29,9 @@ struct Checkpoint {
 std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint,
                               int weight_files = 1);
 
+/// The same for a state alone: what a loop of your own needs to resume.
+std::uint64_t save_checkpoint(const std::string& path, const State& state);
+
 /// Reads and verifies a checkpoint. Throws IoError, or CorruptFile with the file that was altered.
 Checkpoint load_checkpoint(const std::string& path);
 

@@ -104,6 +104,12 @@ Manifest read_manifest(const std::string& folder) {
 
 }  // namespace
 
+std::uint64_t save_checkpoint(const std::string& path, const State& state) {
+  Checkpoint checkpoint;
+  checkpoint.state = state;
+  return save_checkpoint(path, checkpoint);
+}
+
 std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpoint,
                               int weight_files) {
   const State& state = checkpoint.state;
