@@ -92,6 +92,10 @@ Mirrored<Gappy> resumed(const State& state, const MirroredOptions& options, Args
   return towers;
 }
 
+void run(Mirrored<Gappy>& towers, int begin, int end) {
+  for (int step = begin; step < end; ++step) towers.step(models::vectors(step), InStep{step});
+}
+
 /// Ten steps on two towers, over a save after the fifth, against torch::optim on one model. In
 /// float64, where only the order of sums differs: a few units of 1.1e-16 in each of ten updates.
 void expect_torchs_result(const Optimizer& optimizer, const std::vector<Group>& groups,
@@ -234,6 +238,89 @@ TEST(Groups, WhileAllHaveGradientsNothingIsCounted) {
   EXPECT_TRUE(towers.state().updates_of.empty());
 }
 
+/// Every second step is about `body` alone, the others about `head` alone, as a GAN's are. What a
+/// step is not about stays: parameter, slots, number and moving average.
+State alternating(const MirroredOptions& options, int steps) {
+  Mirrored<Gappy> towers(options);
+  State before = towers.state();
+  for (int step = 0; step < steps; ++step) {
+    const std::string layer = step % 2 == 0 ? "body" : "head", other = step % 2 ? "body" : "head";
+    if (step == 3) towers = resumed(before, options);
+    towers.step(models::vectors(step), InStep{step}, {.update = layer + ".*"});
+    State now = towers.state();
+    EXPECT_TRUE(same(all_of(now, other, true), all_of(before, other, true))) << "step " << step;
+    EXPECT_FALSE(same(all_of(now, layer, true), all_of(before, layer, true))) << "step " << step;
+    before = std::move(now);
+  }
+  return before;
+}
+
+MirroredOptions of_a_gan(std::vector<Device> devices) {
+  return how(std::move(devices), Sgd{},
+             {{"body.*", Adam{.lr = 1e-2, .weight_decay = 0.1}},
+              {"head.*", Sgd{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .dampening = 0.3}}});
+}
+
+TEST(Groups, StepsThatAlternateBetweenGroupsAreTheSameOn1To4Devices) {
+  sim::configure({.devices = 4});
+  for (const auto& devices : std::vector<std::function<std::vector<Device>(int)>>{
+           [](int count) { return cpu_devices(count); }, sim_devices}) {
+    const State one = alternating(of_a_gan(devices(1)), 6);
+    EXPECT_EQ(one.updates, 6);
+    EXPECT_EQ(one.updates_of.at("body.weight"), 3);
+    EXPECT_EQ(one.updates_of.at("head.bias"), 3);
+    for (const int count : {2, 3, 4})
+      EXPECT_EQ(first_difference(one, alternating(of_a_gan(devices(count)), 6)), "");
+  }
+}
+
+TEST(Groups, StepsThatAlternateBetweenGroupsEqualTwoOptimizersOfTorch) {
+  Mirrored<Gappy> towers(of_a_gan(cpu_devices(2)), true);
+  Gappy one(true);
+  {
+    const torch::NoGradGuard no_grad;
+    const State begin = towers.state();
+    for (auto& item : one.named_parameters())
+      item.value().copy_(find(begin.parameters, item.key()));
+  }
+  const auto adam = peer(Adam{}, one.body->parameters()), sgd = peer(Sgd{}, one.head->parameters());
+  for (int step = 0; step < 8; ++step) {
+    const models::Batch batch = models::vectors(step);
+    towers.step(batch, InStep{step}, {.update = step % 2 == 0 ? "body.*" : "head.*"});
+    one.zero_grad();
+    InStep{step}(one, batch).backward();
+    (step % 2 == 0 ? adam : sgd)->step();
+  }
+  const State end = towers.state();
+  for (const auto& item : one.named_parameters())  // as above: other orders of sums in float64
+    EXPECT_LT((item.value() - find(end.parameters, item.key())).abs().max().item<double>(), 1e-12)
+        << item.key();
+}
+
+TEST(Groups, WhatIsHeldStaysSoOverACheckpoint) {
+  const MirroredOptions options = how(cpu_devices(2), Adam{.lr = 1e-2});
+  Mirrored<Gappy> towers(options);
+  run(towers, 0, 2);
+  towers.set_trainable("body.*", false);
+  Mirrored<Gappy> others = resumed(towers.state(), options);
+  EXPECT_EQ(others.state().held, (std::vector<std::string>{"body.weight", "body.bias"}));
+  run(towers, 2, 5);
+  run(others, 2, 5);
+  EXPECT_EQ(first_difference(towers.state(), others.state()), "");
+  EXPECT_EQ(others.state().updates_of.at("body.weight"), 2);
+}
+
+TEST(Groups, AnUpdateByTheCallerIsNoneOfTheOptimizers) {
+  MirroredOptions options = how(cpu_devices(2), Adam{.lr = 1e-2});
+  options.method.moving_average.reset();
+  Mirrored<Gappy> towers(options), fresh(options);
+  towers.gradients(models::vectors(0), InStep{2});
+  EXPECT_EQ(towers.state().updates_of.at("body.weight"), 0);
+  towers.step(models::vectors(1), InStep{2});
+  fresh.step(models::vectors(1), InStep{2});
+  EXPECT_EQ(refusal::difference(fresh.state().parameters, towers.state().parameters), "");
+}
+
 /// Groups and a rule, so that all may change.
 MirroredOptions with_rules(std::vector<Device> devices) {
   MirroredOptions options =
@@ -241,10 +328,6 @@ MirroredOptions with_rules(std::vector<Device> devices) {
           {{"head.*", Sgd{.lr = 0.1, .momentum = 0.9}}, {"rare.*", RmsProp{.momentum = 0.9}}});
   options.method.rules = {{.pattern = "*.bias", .weight_decay = 0.0}};
   return options;
-}
-
-void run(Mirrored<Gappy>& towers, int begin, int end) {
-  for (int step = begin; step < end; ++step) towers.step(models::vectors(step), InStep{step});
 }
 
 TEST(Groups, AnOptimizerThatIsSetEqualsTowersThatWereMadeWithIt) {
@@ -350,20 +433,49 @@ TEST(Groups, AfterAResetTheNextUpdateIsTheFirst) {
 }
 
 TEST(Groups, ADeviceThatIsLostAfterChangesIsReplayed) {
-  const auto train = [](std::vector<sim::Fault> faults) {
-    sim::configure({.devices = 3, .faults = std::move(faults)});
+  const auto train = [](const std::vector<sim::Fault>& faults) {
+    sim::configure({.devices = 3, .faults = faults});
     MirroredOptions options = with_rules(sim_devices(3));
     options.where.on_device_failure = OnDeviceFailure::replay;
     Mirrored<Gappy> towers(options);
     run(towers, 0, 3);
     towers.set_optimizer("head.*", Sgd{.lr = 0.1});  // its momentum's slot stays
     towers.reset_slots("body.*");
-    run(towers, 3, 6);
+    const auto lost = faults.size();
+    EXPECT_EQ(towers.step(models::vectors(3), InStep{3}).towers.size(), 3 - lost);
+    run(towers, 4, 6);
     return towers.state();
   };
   const State whole = train({});
   for (int device = 0; device < 3; ++device)
     EXPECT_EQ(first_difference(whole, train({{.device = device, .step = 3, .at = 5}})), "");
+}
+
+TEST(Groups, ADeviceThatIsLostWhileSlotsAreResetIsReplayedOrTheTowersAreTorn) {
+  MirroredOptions options = with_rules(sim_devices(3));
+  options.where.on_device_failure = OnDeviceFailure::replay;
+  std::int64_t reset = 0, done = 0;  // operators of step 2 until then
+  const auto train = [&](const std::vector<sim::Fault>& faults) {
+    sim::configure({.devices = 3, .faults = faults});
+    Mirrored<Gappy> towers(options);
+    run(towers, 0, 3);
+    if (faults.empty()) reset = sim::usage(1).operators;
+    towers.reset_slots("*");
+    if (faults.empty()) done = sim::usage(1).operators;
+    EXPECT_EQ(towers.step(models::vectors(3), InStep{3}).towers.size(), 3 - faults.size());
+    return towers.state();
+  };
+  const State whole = train({});
+  ASSERT_GT(done, reset);
+  for (std::int64_t at = reset; at < done; ++at)
+    EXPECT_EQ(first_difference(whole, train({{.device = 1, .step = 2, .at = at}})), "") << at;
+  options.where.on_device_failure = OnDeviceFailure::stop;
+  train({});
+  sim::configure({.devices = 3, .faults = {{.device = 1, .step = 2, .at = reset}}});
+  Mirrored<Gappy> towers(options);
+  run(towers, 0, 3);
+  EXPECT_THROW(towers.reset_slots("*"), TowerError);
+  EXPECT_THROW(towers.step(models::vectors(3), InStep{3}), std::logic_error);
 }
 
 }  // namespace groups_test
