@@ -129,23 +129,26 @@ TEST(Phases, ABatchComesAgainAfterAFailureInAnyPhase) {
   const auto job = gan_job(cpu_devices(1), phases), other = gan_job(cpu_devices(1));
   for (int step = 0; step < 4; ++step) {
     *fails = step == 1;
-    if (step == 1) EXPECT_THROW(job->step(), TowerError);
+    if (step == 1) {
+      EXPECT_THROW(job->step(), TowerError);
+    }
     EXPECT_EQ(job->step()->loss, other->step()->loss);
     EXPECT_EQ(job->position(), other->position());
   }
 }
 
-struct Run {
+struct Training {
   State state;
   TrainingProgress progress;
   std::vector<TrainingReport> reports;
 };
 
 /// Trains 18 steps, more than an epoch, in sessions that end at `stops` on devices of their own.
-Run trained(const std::vector<std::int64_t>& stops, const std::vector<std::vector<Device>>& devices,
-            const std::string& folder = new_folder("gan"), Observer* other = nullptr) {
+Training trained(const std::vector<std::int64_t>& stops,
+                 const std::vector<std::vector<Device>>& devices,
+                 const std::string& folder = new_folder("gan"), Observer* other = nullptr) {
   sim::configure({.devices = 4});
-  Run run;
+  Training run;
   for (std::size_t i = 0; i < stops.size(); ++i) {
     const auto job = gan_job(devices[i]);
     Recorder recorder;
@@ -173,7 +176,7 @@ auto essence(const TrainingReport& report) {
                     report.gradient_norm, report.learning_rate);
 }
 
-void expect_same(const Run& expected, const Run& found) {
+void expect_same(const Training& expected, const Training& found) {
   EXPECT_EQ(first_difference(expected.state, found.state), "");
   EXPECT_EQ(expected.progress.input, found.progress.input);
   ASSERT_EQ(expected.reports.size(), found.reports.size());
@@ -182,7 +185,7 @@ void expect_same(const Run& expected, const Run& found) {
 }
 
 TEST(Phases, AGanHasTheSameBitsOnAnyDevices) {
-  const Run expected = trained({100}, {cpu_devices(1)});
+  const Training expected = trained({100}, {cpu_devices(1)});
   EXPECT_EQ(expected.progress.step, 18);
   for (const int count : {1, 2, 4})
     for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::sim})
@@ -190,13 +193,13 @@ TEST(Phases, AGanHasTheSameBitsOnAnyDevices) {
 }
 
 TEST(Phases, AGanResumesInTheMiddleOfARound) {
-  const Run expected = trained({100}, {cpu_devices(1)});
+  const Training expected = trained({100}, {cpu_devices(1)});
   expect_same(expected, trained({5, 10, 15, 100}, {cpu_devices(2), cpu_devices(1),
                                                    places(DeviceKind::sim, 3), cpu_devices(4)}));
 }
 
 TEST(Phases, ReportsHaveALossForEachPhaseAndNoneForAll) {
-  const Run run = trained({100}, {cpu_devices(2)});
+  const Training run = trained({100}, {cpu_devices(2)});
   const TrainingReport& report = run.reports.front();
   EXPECT_EQ(report.steps, 4);
   EXPECT_TRUE(std::isnan(report.loss));
