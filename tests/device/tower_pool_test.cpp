@@ -9,6 +9,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <ctime>
 #include <future>
 #include <set>
 #include <stdexcept>
@@ -60,6 +61,21 @@ TEST(TowerPool, KnowsItsDevices) {
   EXPECT_EQ(pool.size(), 2);
   EXPECT_EQ(pool.device(0).name(), "cpu:3");
   EXPECT_EQ(pool.device(1).name(), "cpu:1");
+}
+
+TEST(TowerPool, HasCoresIfEachThreadHasOne) {
+  const int cores = inventory().cores;
+  EXPECT_TRUE(TowerPool(cpu_devices(1, cores)).has_cores());
+  EXPECT_TRUE(TowerPool(cpu_devices(cores)).has_cores());
+  EXPECT_FALSE(TowerPool(cpu_devices(cores + 1)).has_cores());
+}
+
+TEST(TowerPool, TowersWithoutAJobSleep) {
+  TowerPool pool(cpu_devices(inventory().cores));
+  for (int round = 0; round < 100; ++round) pool.run([](int) {});
+  const std::clock_t before = std::clock();  // CPU time of all threads
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 50);
 }
 
 TEST(TowerPool, GradModeIsOnWhateverTheCallerHas) {
