@@ -15,10 +15,12 @@ int main(int count, char** arguments) {
   lockstep::Mirrored<Net> towers({.where = {.devices = devices}});
   Net& net = towers.model();
   initialise(net);
-  torch::optim::LBFGS optimizer(net.parameters(), torch::optim::LBFGSOptions(0.5).max_iter(4));
+  // A short history: LibTorch cannot save LBFGS before its history is full.
+  const auto options = torch::optim::LBFGSOptions(0.5).max_iter(4).history_size(4);
+  torch::optim::LBFGS optimizer(net.parameters(), options);
   if (std::filesystem::exists(folder / "optimizer.pt")) {
     towers.load(lockstep::load_checkpoint(folder / "net").state);
-    torch::load(optimizer, folder / "optimizer.pt");
+    torch::load(optimizer, folder / "optimizer.pt", towers.device());
   }
   for (int step = 0; step < steps; ++step) {
     const auto loss =

@@ -12,7 +12,9 @@ int main(int count, char** arguments) {
   const Batch batch{set.images.narrow(0, 0, 1000), set.labels.narrow(0, 0, 1000)};
   Net net;
   initialise(net);
-  torch::optim::LBFGS optimizer(net.parameters(), torch::optim::LBFGSOptions(0.5).max_iter(4));
+  // A short history: LibTorch cannot save LBFGS before its history is full.
+  const auto options = torch::optim::LBFGSOptions(0.5).max_iter(4).history_size(4);
+  torch::optim::LBFGS optimizer(net.parameters(), options);
   if (std::filesystem::exists(folder / "optimizer.pt")) {
     torch::serialize::InputArchive archive;
     archive.load_from(folder / "net.pt");

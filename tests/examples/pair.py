@@ -86,9 +86,11 @@ def fine_tune(folder):
 
 def own_optimizer(folder):
     whole = check(4, "")
-    run("all_devices", 2, folder, "cpu:0-2")
-    resumed = run("all_devices", 2, folder, "sim:0-1")
-    assert resumed.splitlines()[-1] == whole.splitlines()[-1], f"{whole}{resumed}"
+    for name, first, then in (("cpu", "cpu:0-2", "sim:0-1"), ("sim", "sim:0-2", "sim:0")):
+        (folder / name).mkdir()
+        run("all_devices", 2, folder / name, first)
+        resumed = run("all_devices", 2, folder / name, then)
+        assert resumed.splitlines()[-1] == whole.splitlines()[-1], f"{whole}{resumed}"
 
 
 def scripted(folder):
