@@ -24,6 +24,10 @@ struct Copied {
 
 struct NoModule {};
 
+struct Written : Net {
+  explicit Written(int& width) : Net(++width) {}
+};
+
 [[maybe_unused]] torch::Tensor mean(Net& net, const Batch& shard) {
   return torch::nll_loss(net.forward(shard.data), shard.target);
 }
@@ -40,6 +44,12 @@ int main() {
 #elif WRONG == 4
   // says: Model has no public constructor that takes these args
   lockstep::Mirrored<Net> none({}, "wide", 3);
+#elif WRONG == 17
+  // says: a reference that is not const binds to a variable, not to a temporary
+  lockstep::Mirrored<Written> none({}, 3);
+#elif WRONG == 18
+  // says: factory() returns a std::shared_ptr<Model>, or a holder
+  lockstep::Mirrored<Net>::from({}, [] { return Net(3); });
 #else
   lockstep::Mirrored<Net> towers({}, 784);
 #endif

@@ -5,6 +5,7 @@
 #include <lockstep/error.h>
 
 #include <functional>
+#include <sstream>
 #include <thread>
 
 namespace operators_test {
@@ -287,6 +288,28 @@ TEST(Sim, AParameterCanBeReseatedInAnArena) {
   (parameter * 3).sum().backward();
   EXPECT_EQ(gradients.sum().item<float>(), 12);
   EXPECT_EQ(parameter.data_ptr(), arena[8].data_ptr());
+}
+
+TEST(Sim, AModuleIsMovedToADeviceAndBackAndLoadedThere) {
+  lockstep::sim::configure({.devices = 2});
+  torch::nn::Linear linear(3, 4);
+  const torch::Tensor weight = linear->weight.detach().clone();
+  std::stringstream file;
+  torch::save(linear, file);
+  for (const torch::Device where : {device(0), device(1), torch::Device(torch::kCPU)}) {
+    linear->to(where);
+    EXPECT_EQ(linear->weight.device(), where);
+    EXPECT_TRUE(linear->weight.requires_grad());
+    EXPECT_TRUE(torch::equal(linear->weight.cpu(), weight));
+    linear->zero_grad();
+    linear(torch::ones({2, 3}, where)).sum().backward();
+    EXPECT_EQ(linear->bias.grad().device(), where);
+  }
+  torch::nn::Linear other(3, 4);
+  other->to(device(1));
+  torch::load(other, file, device(1));
+  EXPECT_EQ(other->weight.device(), device(1));
+  EXPECT_TRUE(torch::equal(other->weight.cpu(), weight));
 }
 
 TEST(Sim, AutocastLowersMatrixProductsAndKeepsLossesInFloat) {

@@ -1,5 +1,6 @@
 // Small programs with exactly one mistake each, and the same programs mended.
 
+#include "arena/arena.h"
 #include "sim/on_sim.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -51,6 +52,22 @@ void expect_caught(const Run& run, std::initializer_list<const char*> words) {
     EXPECT_NE(message.find(word), std::string::npos) << word << " is not in: " << message;
   lockstep::sim::configure({.devices = 2});
   EXPECT_NO_THROW(run(Program::mended));
+}
+
+TEST(Sim, AReadOfASeatWithoutAnEventAfterTheWriteOfItsArenaIsAnError) {
+  const auto program = [](Program which) {
+    using namespace lockstep::arena;
+    std::vector<Entry> entries = {{"a", ones()}, {"b", ones()}};
+    const Layout layout = layouts(entries)[0];
+    const torch::Tensor flat = allocate(layout, device(0));
+    for (const Seat& where : layout.seats) seat(entries[where.entry].tensor, flat, where);
+    view(flat, layout.seats[1]).fill_(2);
+    const auto side = side_stream();
+    if (which == Program::mended) order(main_stream(), side);
+    const c10::StreamGuard guard(side);
+    EXPECT_EQ(entries[1].tensor.sum().item<float>(), 64);
+  };
+  expect_caught(program, {"aten::sum", "aten::fill_", "event"});
 }
 
 TEST(Sim, AReadWithoutAnEventAfterTheWriteIsAnError) {

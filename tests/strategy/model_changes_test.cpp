@@ -2,6 +2,9 @@
 
 #include <torch/script.h>
 
+#include <atomic>
+#include <thread>
+
 #include "refusal.h"
 
 namespace model_changes_test {
@@ -176,6 +179,22 @@ TEST(ModelChanges, EvalOnAScriptOfOneReplicaIsRefused) {
     towers.model().backbone.eval();
     expect_told(message_of([&] { towers.step(models::vectors(1), models::CrossEntropy{}); }));
   }
+}
+
+TEST(ModelChanges, EvalOnAScriptOfOneReplicaIsRefusedInEvaluateToo) {
+  auto towers = towers_on<Scripted<Holds::registered>>(cpu_devices(2));
+  std::vector<models::Batch> batches;
+  for (int i = 0; i < 12; ++i) batches.push_back(models::vectors(i));
+  std::atomic<int> waiting = 0;
+  const auto metric = [&](Scripted<Holds::registered>& model, const models::Batch& batch) {
+    for (++waiting; waiting < 2;) std::this_thread::yield();  // both towers take part
+    return model.forward(batch.first).sum().item<double>();
+  };
+  EXPECT_EQ(message_of([&] { towers.evaluate(batches, metric); }), "");
+  waiting = 0;
+  towers.model().backbone.eval();
+  expect_refused(message_of([&] { towers.evaluate(batches, metric); }), "Backbone",
+                 "lockstep::Scripted");
 }
 
 TEST(ModelChanges, AScriptWhoseModeTheLossSetsIsFine) {
