@@ -37,6 +37,17 @@ void for_each_shard(Tower& tower, const Action& action) {
   tower.shard = -1;
 }
 
+/// A recurrent layer sees that its state has a wrong size, and not that it was cut along its
+/// layers.
+[[noreturn]] void rethrow(const c10::Error& error) {
+  const std::string said = error.what_without_backtrace();
+  if (said.find("Expected hidden") == std::string::npos) throw;
+  throw ConfigError(
+      said +
+      ": if the state came with the batch, it was cut along its layers, which are its "
+      "first dimension; pass along(1, state), see lockstep/batch.h.");
+}
+
 /// Calls a function of the user's, with the random numbers of `stream`.
 template <class Forward>
 auto in_scope(Tower& tower, const Method& method, int stream, const Forward& forward) {
@@ -45,7 +56,11 @@ auto in_scope(Tower& tower, const Method& method, int stream, const Forward& for
   const device::RandomScope random(tower.generator);
   const device::DeviceScope scope(device);
   const device::AutocastScope autocast(device.type(), method.precision);
-  return forward();
+  try {
+    return forward();
+  } catch (const c10::Error& error) {
+    rethrow(error);
+  }
 }
 
 torch::Tensor scaled(const torch::Tensor& sum, const Pass& pass) {

@@ -195,6 +195,33 @@ TEST(Stage, EveryKindOfPartTrainsWithTheSameBitsOnAnyDevices) {
       }
 }
 
+struct Recurrent : torch::nn::Module {
+  Recurrent() {
+    lstm = register_module("lstm", torch::nn::LSTM(torch::nn::LSTMOptions(3, 6).num_layers(2)));
+  }
+  torch::nn::LSTM lstm = nullptr;
+};
+
+TEST(Stage, AStateThatIsCutAlongItsLayersGetsAHint) {
+  Mirrored<Recurrent> towers({.method = {.shards = 2}, .where = {.devices = cpu_devices(2)}});
+  const auto state = torch::zeros({2, 2, 6});  // layers, rows, width
+  const auto words = torch::randn({2, 5, 3});
+  const auto run = [](Recurrent& model, const torch::Tensor& x, const torch::Tensor& h) {
+    return std::get<0>(model.lstm(x.transpose(0, 1), std::tuple(h, h))).mean();
+  };
+  const std::string message = refusal::message_of([&] {
+    towers.step(std::pair(words, state), [&](Recurrent& model, const auto& shard) {
+      return run(model, shard.first, shard.second);
+    });
+  });
+  EXPECT_NE(message.find("along(1, state)"), std::string::npos) << message;
+  const auto report =
+      towers.step(std::pair(words, along(1, state)), [&](Recurrent& model, const auto& shard) {
+        return run(model, shard.first, shard.second.value);
+      });
+  EXPECT_TRUE(report.applied);
+}
+
 /// What is said when a loss, or a metric, writes to its shard.
 template <class Write>
 void expect_write_refused(const std::string& path, const Write& write) {
