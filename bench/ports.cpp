@@ -6,8 +6,11 @@
 // the original's of the same round. Columns:
 //   original  plain LibTorch on all threads, torch::optim
 //   halves    plain LibTorch, a thread for each half of the batch, forward and backward only: what
-//             the machine can do with two towers
+//             the machine can do with two shards
+//   quarters  the same with two quarters for each thread, one after the other
 //   shards 2, shards 4  Mirrored on two CPU devices
+// The original's threads burn CPU while they wait, and more the busier the machine is; with
+// OMP_WAIT_POLICY=passive they sleep, and CPU times can be compared.
 // The programs run on the system's allocator, as a user's do; LD_PRELOAD another one to compare.
 
 #include <sys/resource.h>
@@ -88,23 +91,26 @@ std::function<void()> original(const Batch& batch) {
   };
 }
 
-/// Two threads, each with a model and half of the rows.
+/// Two threads, each with a model and half of the `parts` of the batch.
 template <class Model>
 class Halves {
  public:
-  explicit Halves(const Batch& batch) {
+  Halves(const Batch& batch, int parts) {
     for (int i = 0; i < kDevices; ++i)
-      threads_.emplace_back([this, i, batch](const std::stop_token& stop) {
+      threads_.emplace_back([this, i, batch, parts](const std::stop_token& stop) {
         at::get_num_threads();
         at::internal::lazy_init_num_threads();
         at::set_num_threads(1);
         Model model;
-        const Batch own = lockstep::batch::part(batch, i, kDevices);
+        const int each = parts / kDevices;
+        std::vector<Batch> own;
+        for (int part = i * each; part < (i + 1) * each; ++part)
+          own.push_back(lockstep::batch::part(batch, part, parts));
         for (;;) {
           turn_.arrive_and_wait();
           if (stop.stop_requested()) return;
           model.zero_grad();
-          model.loss(own).backward();
+          for (const Batch& part : own) model.loss(part).backward();
           turn_.arrive_and_wait();
         }
       });
@@ -124,8 +130,8 @@ class Halves {
 };
 
 template <class Model>
-std::function<void()> halves(const Batch& batch) {
-  const auto pair = std::make_shared<Halves<Model>>(batch);
+std::function<void()> halves(const Batch& batch, int parts) {
+  const auto pair = std::make_shared<Halves<Model>>(batch, parts);
   return [pair] { pair->step(); };
 }
 
@@ -142,7 +148,8 @@ template <class Original, class Port = Original>
 std::vector<Column> columns() {
   const Batch batch = Original::batch();
   return {{"original", [batch] { return original<Original>(batch); }},
-          {"halves", [batch] { return halves<Port>(batch); }},
+          {"halves", [batch] { return halves<Port>(batch, 2); }},
+          {"quarters", [batch] { return halves<Port>(batch, 4); }},
           {"shards 2", [batch] { return mirrored<Port>(batch, 2); }},
           {"shards 4", [batch] { return mirrored<Port>(batch, 4); }}};
 }
