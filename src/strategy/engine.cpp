@@ -64,7 +64,6 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
   const double limit = options_.method.clip.global_norm;
   outcome.clipped = limit > 0 && outcome.norm > limit;
 
-  tower.enter(Stage::update);
   tower.pass.updates ? update(tower, outcome) : hand_out(tower, outcome);
   outcome.applied = true;
   return outcome;
@@ -72,6 +71,7 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
 
 /// Updates the tower's slices; afterwards it sees what the others updated.
 void Engine::update(Tower& tower, const Outcome& outcome) {
+  tower.enter(Stage::update);
   const optim::Moment moment{.updates = updates_,
                              .clip_factor = clip_factor(outcome),
                              .average_keep = average_keep(),
@@ -94,10 +94,16 @@ void Engine::hand_out(Tower& tower, const Outcome& outcome) {
   tower.collective->collect(tower.rank, mine, handed_out_);
 }
 
-/// Afterwards the gradients that were handed out are those of the model's parameters.
+/// Afterwards the gradients that were handed out are those of the model's parameters. Before the
+/// buffers follow: should a device be lost, the step starts over.
 void Engine::show_gradients(const Outcome& outcome) {
   Flats here;
-  for (const torch::Tensor& flat : handed_out_) here.push_back(flat.to(device()));
+  try {
+    for (const torch::Tensor& flat : handed_out_) here.push_back(flat.to(device()));
+  } catch (...) {
+    recover();
+    throw;
+  }
   for (std::size_t i = 0; i < map_.layouts.size(); ++i)
     for (const arena::Seat& seat : map_.layouts[i].seats)
       if (outcome.applied && outcome.reached[seat.entry])
@@ -156,8 +162,8 @@ StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) {
     if (own.applied && pass.updates && rescue_) rescue_->mirror(tower);
     if (tower.rank == 0) outcome = std::move(own);
   });
-  settle_buffers(outcome.applied);
   if (!pass.updates) show_gradients(outcome);
+  settle_buffers(outcome.applied);
   const std::vector<char> none(outcome.reached.size(), 0);  // their update is the caller's
   if (outcome.applied) numbers_.count(updates_++, pass.updates ? outcome.reached : none);
   if (outcome.applied) audits_ = false;
@@ -235,15 +241,20 @@ void Engine::run_towers(const ShardWork& work, Pass pass, const Towers::Job& job
   replicas_.require_gradients(trainable);
   if (!failure) return;
   if (failure->stage == Stage::update || replicas_.weights_written()) torn_.mark();
-  try {
-    replicas_.recover();
-  } catch (...) {  // the error that counts is the tower's
-  }
+  recover();
   for (Tower& tower : towers_) {
     tower.gradients.clear();
     drop_gradients(replicas_[tower.place].tensors.trainable);
   }
   require_success(failure, name_of(failure->stage));
+}
+
+/// What a failed step has left in the replicas is cleared away.
+void Engine::recover() {
+  try {
+    replicas_.recover();
+  } catch (...) {  // the error that counts is the step's
+  }
 }
 
 /// By parameter: whether it is trained in a step on those that match `update`.

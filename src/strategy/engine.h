@@ -89,6 +89,7 @@ class Engine {
   void settle_buffers(bool applied);
   void run_towers(const ShardWork& work, Pass pass, const Towers::Job& job);
   std::vector<char> selection(const std::string& update);
+  void recover();
   void balance();
 
   // Evaluation and state.

@@ -256,20 +256,37 @@ TEST(Gradients, MovingAveragesAreRefused) {
   EXPECT_NE(message.find("moving_average"), std::string::npos) << message;
 }
 
+/// Wherever a device is lost: up to the moment when the gradients are there, nothing is.
 TEST(Gradients, ALostDeviceIsReplayed) {
-  const auto train = [](bool loses) {
-    MirroredOptions how = on(on_sim::sim_devices(3), Sgd{});
+  constexpr int kDevices = 3;
+  const auto train = [](const std::optional<sim::Fault>& fault) {
+    sim::configure({.devices = kDevices});
+    MirroredOptions how = on(on_sim::sim_devices(kDevices), Sgd{});
     how.where.on_device_failure = OnDeviceFailure::replay;
-    Mirrored<models::Mlp> towers(how);
-    if (loses) sim::inject({.kind = sim::Fault::Kind::lost, .device = 2, .step = 1, .at = 10});
+    Mirrored<models::ConvNet> towers(how);
+    if (fault) sim::inject(*fault);
     for (int step = 0; step < 3; ++step) {
-      towers.gradients(models::vectors(step), loss_of);
+      towers.gradients(models::images(step), loss_of);
       torch::optim::SGD(towers.model().parameters(), 0.1).step();
     }
     return towers.state();
   };
-  const State expected = train(false);
-  EXPECT_EQ(first_difference(expected, train(true)), "");
+  const State expected = train(std::nullopt);
+  const auto operators = [&](int device) {
+    sim::configure({.devices = kDevices});
+    MirroredOptions how = on(on_sim::sim_devices(kDevices), Sgd{});
+    how.where.on_device_failure = OnDeviceFailure::replay;
+    Mirrored<models::ConvNet> towers(how);
+    towers.gradients(models::images(0), loss_of);
+    torch::optim::SGD(towers.model().parameters(), 0.1).step();
+    towers.gradients(models::images(1), loss_of);
+    return sim::usage(device).operators;
+  };
+  for (const int device : {0, 2})
+    for (std::int64_t at = 0, last = operators(device); at < last; at += 1 + last / 40)
+      EXPECT_EQ(
+          first_difference(expected, train(sim::Fault{.device = device, .step = 1, .at = at})), "")
+          << device << " at " << at << " of " << last;
 }
 
 TEST(Phases, OneStagedBatchServesSeveralSteps) {
