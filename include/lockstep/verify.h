@@ -26,7 +26,7 @@ struct Verification {
 };
 
 /// The first difference between two states, bit for bit: gradients, then parameters, slots, moving
-/// averages, buffers. Empty when there is none.
+/// averages, buffers, updates of parameters. Empty when there is none.
 std::string first_difference(const State& expected, const State& found);
 
 /// Takes the same steps of `job_on(count)` for each count, and compares losses, states and norms

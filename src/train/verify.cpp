@@ -62,6 +62,19 @@ std::string first_difference(const std::string& kind, const std::vector<NamedTen
   return "";
 }
 
+std::string first_difference_in_updates(const State& expected, const State& found) {
+  const auto updates = [](const State& state, const std::string& name) {
+    const auto own = state.updates_of.find(name);
+    return own == state.updates_of.end() ? state.updates : own->second;
+  };
+  for (const State* state : {&expected, &found})
+    for (const auto& [name, number] : state->updates_of)
+      if (const auto a = updates(expected, name), b = updates(found, name); a != b)
+        return "updates of '" + name + "': " + std::to_string(b) + " instead of " +
+               std::to_string(a);
+  return "";
+}
+
 }  // namespace
 
 std::string first_difference(const State& expected, const State& found) {
@@ -74,12 +87,10 @@ std::string first_difference(const State& expected, const State& found) {
     std::string difference = first_difference(kind, expected.*part, found.*part);
     if (!difference.empty()) return difference;
   }
-  for (const auto& [name, number] : expected.updates_of)
-    if (const auto other = found.updates_of.find(name);
-        other == found.updates_of.end() || other->second != number)
-      return "updates of '" + name + "': not " + std::to_string(number);
-  if (expected.updates_of.size() != found.updates_of.size())
-    return "the number of parameters that had fewer updates differs";
+  if (const std::string difference = first_difference_in_updates(expected, found);
+      !difference.empty())
+    return difference;
+  if (expected.held != found.held) return "other parameters are held";
   return "";
 }
 

@@ -59,6 +59,18 @@ TEST(Verify, TellsZeroFromMinusZero) {
   EXPECT_NE(first_difference(a, b), "");
 }
 
+TEST(Verify, FindsOtherNumbersOfUpdatesAndParametersThatAreHeld) {
+  State a{.updates = 5}, b{.updates = 5};
+  a.updates_of = {{"w", 5}};
+  EXPECT_EQ(first_difference(a, b), "") << "it is one of all updates";
+  b.updates_of = {{"w", 3}};
+  EXPECT_EQ(first_difference(a, b), "updates of 'w': 3 instead of 5");
+  EXPECT_EQ(first_difference(b, a), "updates of 'w': 5 instead of 3");
+  b.updates_of.clear();
+  b.held = {"w"};
+  EXPECT_NE(first_difference(a, b), "");
+}
+
 TEST(Verify, WantsAsManyDevicesAsTheLargestCount) {
   EXPECT_THROW(verify<models::Mlp>(
                    kOptions, {.counts = {1, 5}}, [](int step) { return models::vectors(step); },
