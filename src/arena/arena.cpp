@@ -76,9 +76,7 @@ torch::Tensor view(const torch::Tensor& flat, const Seat& seat, std::int64_t ori
   return flat.as_strided(seat.sizes, seat.strides, flat.storage_offset() + seat.offset - origin);
 }
 
-void seat(torch::Tensor& tensor, const torch::Tensor& flat, const Seat& where) {
-  check(tensor.scalar_type() == flat.scalar_type() && tensor.sizes() == where.sizes,
-        "a tensor and its seat differ in dtype or sizes");
+torch::Tensor alone(const torch::Tensor& flat, const Seat& where) {
   const torch::NoGradGuard no_grad;
   const auto width = static_cast<std::int64_t>(flat.element_size());
   auto* begin = static_cast<std::byte*>(flat.mutable_data_ptr()) + where.offset * width;
@@ -88,7 +86,14 @@ void seat(torch::Tensor& tensor, const torch::Tensor& flat, const Seat& where) {
   const c10::Storage own(c10::Storage::use_byte_size_t(),
                          static_cast<std::size_t>(where.numel * width), std::move(bytes),
                          flat.storage().allocator(), /*resizable=*/true);
-  tensor.set_data(torch::empty({0}, flat.options()).set_(own, 0, where.sizes, where.strides));
+  return torch::empty({0}, flat.options()).set_(own, 0, where.sizes, where.strides);
+}
+
+void seat(torch::Tensor& tensor, const torch::Tensor& flat, const Seat& where) {
+  check(tensor.scalar_type() == flat.scalar_type() && tensor.sizes() == where.sizes,
+        "a tensor and its seat differ in dtype or sizes");
+  const torch::NoGradGuard no_grad;
+  tensor.set_data(alone(flat, where));
 }
 
 bool is_seated(const torch::Tensor& tensor, const torch::Tensor& flat, const Seat& where) {

@@ -62,9 +62,12 @@ torch::Tensor allocate(const Layout& layout, torch::Device device);
 /// element `origin` of the arena.
 torch::Tensor view(const torch::Tensor& flat, const Seat& seat, std::int64_t origin = 0);
 
-/// Makes `tensor` one with its seat in `flat`. What it held is lost: copy it before, if need be.
-/// Its storage is the seat and no more, which is what torch::save writes; the arena lives on with
-/// it.
+/// The same, in a storage that is the seat and no more, which is what torch::save writes; the arena
+/// lives on with it.
+torch::Tensor alone(const torch::Tensor& flat, const Seat& seat);
+
+/// Makes `tensor` one with its seat in `flat`, alone. What it held is lost: copy it before, if need
+/// be.
 void seat(torch::Tensor& tensor, const torch::Tensor& flat, const Seat& seat);
 
 bool is_seated(const torch::Tensor& tensor, const torch::Tensor& flat, const Seat& seat);

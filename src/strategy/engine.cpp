@@ -108,7 +108,7 @@ void Engine::show_gradients(const Outcome& outcome) {
     for (const arena::Seat& seat : map_.layouts[i].seats)
       if (outcome.applied && outcome.reached[seat.entry])
         replicas_[replicas_.first()].tensors.trainable[seat.entry].tensor.mutable_grad() =
-            arena::view(here[i], seat);
+            arena::alone(here[i], seat);
 }
 
 double Engine::clip_factor(const Outcome& outcome) const {
