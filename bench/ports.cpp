@@ -67,6 +67,7 @@ struct Column {
   std::vector<Cost> rounds = {};
 
   void run(int steps) {
+    at::set_num_threads(kDevices);  // of the original; other threads have set their own since
     const Cost begin = now();
     for (int i = 0; i < steps; ++i) step();
     const Cost end = now();
@@ -223,7 +224,7 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::Error& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  at::set_num_threads(kDevices);
+  at::internal::lazy_init_num_threads();  // or the first kernel would take the last count of all
   for (const std::string& name : arguments.ports.empty() ? names : arguments.ports)
     std::cout << time_port(name, arguments) << std::endl;
   return 0;

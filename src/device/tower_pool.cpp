@@ -4,6 +4,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
 #include <lockstep/error.h>
+#include <malloc.h>
 
 #include <utility>
 
@@ -18,12 +19,23 @@ int spare_cores(const std::vector<Device>& devices) {
   return cores;
 }
 
+/// What a tower frees stays with the process for its next step. See "Note: memory of towers".
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kHeap = 64 << 20;  // bytes of the heaps that glibc makes for threads
+  mallopt(M_MMAP_THRESHOLD, kHeap / 2);
+  mallopt(M_TRIM_THRESHOLD, kHeap);
+  mallopt(M_TOP_PAD, kHeap);
+#endif
+}
+
 }  // namespace
 
 TowerPool::TowerPool(std::vector<Device> devices)
     : devices_(std::move(devices)), spare_cores_(spare_cores(devices_)) {
   check(!devices_.empty(), "a tower pool needs a device");
   for (const Device& each : devices_) check(each.threads > 0, "a device needs a thread");
+  if (!is_accelerator(devices_.front().kind)) keep_freed_memory();
   // LibTorch gives threads to come the count that was set last: put the caller's back afterwards.
   const int callers = at::get_num_threads();
   for (int tower = 0; tower < size(); ++tower)

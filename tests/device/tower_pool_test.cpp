@@ -4,8 +4,10 @@
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <torch/torch.h>
 
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -77,6 +79,25 @@ TEST(TowerPool, TowersWithoutAJobSleep) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC / 50);
 }
+
+#ifndef LOCKSTEP_SANITIZED  // sanitizers bring their own allocator
+TEST(TowerPool, ATowerFindsTheMemoryThatItFreedMapped) {
+  TowerPool pool(cpu_devices(2));
+  std::array<long, 2> faults{};
+  const auto activations = [&](int tower) {
+    std::vector<torch::Tensor> kept;
+    for (int i = 0; i < 6; ++i) kept.push_back(torch::ones({5 << 20}));  // 20 MiB each
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    faults[static_cast<std::size_t>(tower)] = usage.ru_minflt;
+  };
+  for (int step = 0; step < 3; ++step) pool.run(activations);
+  const std::array<long, 2> before = faults;
+  for (int step = 0; step < 10; ++step) pool.run(activations);
+  for (std::size_t tower = 0; tower < 2; ++tower)
+    EXPECT_LT(faults[tower] - before[tower], 1000);  // of 307200 pages
+}
+#endif
 
 TEST(TowerPool, GradModeIsOnWhateverTheCallerHas) {
   const torch::NoGradGuard no_grad;
