@@ -25,8 +25,9 @@ struct Manifest {
   std::int64_t updates = 0;  ///< steps that were applied
   /// Of a parameter, by its name, where they are others: see State::updates_of.
   std::map<std::string, std::int64_t> updates_of = {};
-  std::vector<std::string> held = {};  ///< parameters that are not trained now
-  double loss_scale = 0;               ///< of float16; 0: trained in another precision
+  std::map<std::string, std::string> changed = {};  ///< see State::changed
+  std::vector<std::string> held = {};               ///< parameters that are not trained now
+  double loss_scale = 0;                            ///< of float16; 0: trained in another precision
   std::int64_t good_steps = 0;
   TrainingProgress progress = {};
   std::uint64_t seed = 0;

@@ -29,7 +29,10 @@ struct State {
   std::vector<NamedTensor> slots = {};       ///< "fc.weight/exp_avg"
   std::vector<NamedTensor> averages = {};    ///< moving averages, if there are any
   std::vector<NamedTensor> buffers = {};
-  std::vector<NamedTensor> frozen = {};     ///< parameters that never were trainable
+  std::vector<NamedTensor> frozen = {};  ///< parameters that never were trainable
+  /// Fields of the method that set_optimizer changed, rates left out: see fields_of. A strategy
+  /// that loads the state and has other values notes it in its next report.
+  std::map<std::string, std::string> changed = {};
   std::vector<std::string> held = {};       ///< of `parameters`, those that are not trained now
   std::vector<NamedTensor> gradients = {};  ///< averaged (and clipped) gradient of the last step
 };

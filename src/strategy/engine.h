@@ -95,6 +95,8 @@ class Engine {
   // Evaluation and state.
   void swap_averages();
   State copy_of_state();
+  std::map<std::string, std::string> changed_fields() const;
+  void note_changes(const State& state);
   std::vector<NamedTensor> collected(const std::function<Flats(const Tower&)>& parts,
                                      const Naming& name = own_name);
 

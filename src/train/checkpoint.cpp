@@ -120,6 +120,7 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
   manifest.updates = state.updates;
   manifest.updates_of = state.updates_of;
   manifest.held = state.held;
+  manifest.changed = state.changed;
   manifest.loss_scale = state.loss_scale;
   manifest.good_steps = state.good_steps;
   manifest.progress.step = state.steps;
@@ -148,6 +149,7 @@ Checkpoint load_checkpoint(const std::string& path) {
   state.updates = manifest.updates;
   state.updates_of = manifest.updates_of;
   state.held = manifest.held;
+  state.changed = manifest.changed;
   state.loss_scale = manifest.loss_scale;
   state.good_steps = manifest.good_steps;
   std::map<std::string, std::vector<NamedTensor>*> lists = {

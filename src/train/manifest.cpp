@@ -29,8 +29,20 @@ Json to_json(const Metrics& means) {
   return json;
 }
 
+Json to_json(const StepWindow& window) {
+  Json json = {{"steps", window.steps},
+               {"told", window.told},
+               {"clipped", window.clipped},
+               {"loss_sum", number(window.loss_sum)},
+               {"weight", number(window.weight)},
+               {"learning_rate", number(window.learning_rate)},
+               {"gradient_norm", number(window.gradient_norm)}};
+  if (!window.losses.empty()) json["losses"] = to_json(window.losses);
+  if (!window.metrics.empty()) json["metrics"] = to_json(window.metrics);
+  return json;
+}
+
 Json to_json(const TrainingProgress& progress) {
-  const StepWindow& window = progress.window;
   Json recent = Json::array();
   for (const double loss : progress.schedule.recent) recent.push_back(number(loss));
   return {{"step", progress.step},
@@ -38,16 +50,7 @@ Json to_json(const TrainingProgress& progress) {
           {"seconds", progress.seconds},
           {"input", progress.input},
           {"schedule", {{"decays", progress.schedule.decays}, {"recent", recent}}},
-          {"window",
-           {{"steps", window.steps},
-            {"told", window.told},
-            {"clipped", window.clipped},
-            {"loss_sum", number(window.loss_sum)},
-            {"weight", number(window.weight)},
-            {"learning_rate", number(window.learning_rate)},
-            {"gradient_norm", number(window.gradient_norm)},
-            {"losses", to_json(window.losses)},
-            {"metrics", to_json(window.metrics)}}},
+          {"window", to_json(progress.window)},
           {"evaluated", to_json(progress.evaluated)},
           {"saved", to_json(progress.saved)},
           {"best", number(progress.best)},
@@ -128,7 +131,7 @@ LastDone read_mark(const Reader& reader) {
 
 Metrics read_means(const Reader& parent, const char* key) {
   Metrics means;
-  if (!parent.has(key)) return means;  // an older manifest
+  if (!parent.has(key)) return means;
   const Reader reader = parent.object(key);
   for (const auto& [name, value] : parent.at(key).items()) {
     const Reader mean = reader.object(name.c_str());
@@ -221,7 +224,8 @@ std::string to_json(const Manifest& manifest) {
                      {"sha256", file.sha256}});
   Json metrics = Json::object();
   for (const auto& [name, value] : manifest.metrics) metrics[name] = number(value);
-  const bool of_parameters = !manifest.updates_of.empty() || !manifest.held.empty();
+  const bool of_parameters =
+      !manifest.updates_of.empty() || !manifest.held.empty() || !manifest.changed.empty();
   Json json = {{"format", kFormat},
                {"version", of_parameters ? kOfParameters : kVersion},
                {"progress", to_json(manifest.progress)},
@@ -239,6 +243,7 @@ std::string to_json(const Manifest& manifest) {
                {"files", files}};
   if (!manifest.updates_of.empty()) json["updates_of"] = manifest.updates_of;
   if (!manifest.held.empty()) json["held"] = manifest.held;
+  if (!manifest.changed.empty()) json["changed"] = manifest.changed;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -271,6 +276,11 @@ Manifest parse_manifest(const std::string& path, const std::string& text) {
     const Reader updates_of = reader.object("updates_of");
     for (const auto& [name, value] : reader.at("updates_of").items())
       manifest.updates_of[name] = updates_of.integer(name.c_str());
+  }
+  if (reader.has("changed")) {
+    const Reader changed = reader.object("changed");
+    for (const auto& [name, value] : reader.at("changed").items())
+      manifest.changed[name] = changed.text(name.c_str());
   }
   if (reader.has("held"))
     for (const Json& name : reader.array("held")) {

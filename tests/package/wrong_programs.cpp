@@ -100,14 +100,14 @@ int main() {
   towers.map(batches, [](const Batch& batch) { return batch; });
 #elif WRONG == 13
   // says: pass list(v) if each item is one row, whole(v) if it is the same in every shard
-  using Lengths = std::pair<torch::Tensor, std::vector<int>>;
+  using Lengths = std::pair<torch::Tensor, std::vector<int> >;
   towers.step(Lengths{}, [](Net&, const Lengths& shard) { return shard.first; });
 #elif WRONG == 14
   // says: Nothing in this batch type has rows to cut
   towers.step(std::pair(1, 2.0), [](Net&, const auto&) { return torch::Tensor(); });
 #elif WRONG == 15
   // says: list(items): an item holds a type that Lockstep cannot copy to a device
-  lockstep::list(std::vector<std::shared_ptr<Unknown>>{});
+  lockstep::list(std::vector<std::shared_ptr<Unknown> >{});
 #elif WRONG == 16
   // says: along(dim, x): x must be a tensor, or made of tensors only
   lockstep::along(1, 3);

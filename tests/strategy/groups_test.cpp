@@ -349,6 +349,30 @@ TEST(Groups, AnOptimizerThatIsSetEqualsTowersThatWereMadeWithIt) {
   EXPECT_EQ(first_difference(others.state(), towers.state()), "");
 }
 
+TEST(Groups, AfterALoadAReportTellsWhichValuesAreToBeSetAgain) {
+  const MirroredOptions options = how(cpu_devices(2), Adam{}, {{"head.*", Sgd{.momentum = 0.9}}});
+  Mirrored<Gappy> towers(options), others(options);
+  towers.set_learning_rate(0.5);
+  towers.set_optimizer("head.*", Sgd{.momentum = 0.5});
+  towers.step(models::vectors(0), InStep{0});
+  const tests::Folder folder;
+  save_checkpoint(folder.path("one"), towers.state());
+  others.load(load_checkpoint(folder.path("one")).state);
+  const auto notes = [](Mirrored<Gappy>& strategy) {
+    std::string all;
+    for (const std::string& note : strategy.step(models::vectors(1), InStep{1}).notes)
+      if (note.find("set_optimizer") != std::string::npos) all += note + "\n";
+    return all;
+  };
+  EXPECT_EQ(notes(others),
+            "groups.head.*.momentum was 0.5 when the state was taken, and is 0.9 now: a state does "
+            "not set it, call set_optimizer.\n");
+  EXPECT_EQ(notes(others), "");
+  others.set_optimizer("head.*", Sgd{.momentum = 0.5});
+  others.load(load_checkpoint(folder.path("one")).state);
+  EXPECT_EQ(notes(others), "");
+}
+
 TEST(Groups, AMomentumOf0LeavesItsSlotAsItIs) {
   const auto sgd = [](double momentum) { return Sgd{.lr = 0.1, .momentum = momentum}; };
   Mirrored<Gappy> towers(how(cpu_devices(2), sgd(0.9))), plain(how(cpu_devices(2), sgd(0)));

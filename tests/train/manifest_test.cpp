@@ -95,6 +95,11 @@ TEST(Manifest, WhatHoldsForSomeParametersIsAnotherVersionThatOlderProgramsRefuse
   json = Json::parse(to_json(manifest));
   EXPECT_EQ(json["version"], 2);
   EXPECT_EQ(parse_manifest("m", json.dump()).held, manifest.held);
+  manifest.held.clear();
+  manifest.changed = {{"optimizer.beta1", "0.5"}};
+  json = Json::parse(to_json(manifest));
+  EXPECT_EQ(json["version"], 2);
+  EXPECT_EQ(parse_manifest("m", json.dump()).changed, manifest.changed);
   json["held"][0] = 3;
   EXPECT_NE(problem(json.dump()).find("manifest.held"), std::string::npos);
 }
