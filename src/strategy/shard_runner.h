@@ -1,6 +1,9 @@
 #pragma once
 
 // Forward and backward of a tower's shards: losses, and gradients summed up the tree.
+//
+// shard_runner.cpp        a loss of each shard
+// shard_runner_whole.cpp  one of the rows of all shards
 
 #include <c10/core/Stream.h>
 #include <lockstep/detail/shards.h>
