@@ -169,8 +169,7 @@ StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) {
   if (outcome.applied) audits_ = false;
   if (options_.method.precision == Precision::float16 && (outcome.applied || outcome.overflow))
     loss_scale_.update(outcome.overflow);
-  ++steps_;
-  StepResult result = report(work, outcome, begin);
+  StepResult result = report(steps_++, work, outcome, begin);
   if (balances_) balance();
   return result;
 }
@@ -210,10 +209,7 @@ StepResult Engine::compute(const ShardWork& work) {
       for (std::size_t i = 0; i < tower.losses.size(); ++i)
         loss += {tower.losses[i], tower.weights[i]};
     loss.weight = divisor(towers_.front(), loss.weight);
-    ++steps_;
-    const StepResult result = report(work, {.loss = loss.value(), .weight = loss.weight}, begin);
-    --steps_;
-    return result;
+    return report(steps_, work, {.loss = loss.value(), .weight = loss.weight}, begin);
   });
 }
 

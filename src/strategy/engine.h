@@ -119,7 +119,8 @@ class Engine {
   bool go_on_without(const TowerError& error);
 
   // Reports.
-  StepResult report(const ShardWork& work, const Outcome& outcome, Seconds begin);
+  StepResult report(std::int64_t step, const ShardWork& work, const Outcome& outcome,
+                    Seconds begin);
   TowerReport report_of(const Tower& tower) const;
   std::vector<std::string> notes(const Outcome& outcome);
   void trace();

@@ -31,9 +31,9 @@ void settle_times(StepReport& report, Seconds on_host) {
 
 Seconds Engine::now() const { return device::host_now(options_.where.devices.front().kind); }
 
-/// Of the step that was just taken.
-StepResult Engine::report(const ShardWork& work, const Outcome& outcome, Seconds begin) {
-  StepResult result{{.step = steps_ - 1,
+StepResult Engine::report(std::int64_t step, const ShardWork& work, const Outcome& outcome,
+                          Seconds begin) {
+  StepResult result{{.step = step,
                      .phase = work.phase,
                      .applied = outcome.applied,
                      .loss = outcome.loss,
