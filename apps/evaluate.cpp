@@ -1,7 +1,6 @@
 // `lockstep evaluate`: what a checkpoint is worth.
 
 #include <lockstep/error.h>
-#include <lockstep/image.h>
 
 #include <filesystem>
 #include <iostream>
@@ -14,6 +13,7 @@
 #include "exit_codes.h"
 #include "family_program.h"
 #include "run_folder.h"
+#include "run_pictures.h"
 #include "signals.h"
 #include "terminal.h"
 
@@ -29,15 +29,6 @@ struct EvaluateFlags {
   std::string log = "text";
   std::string pictures;
 };
-
-void write_pictures(const std::string& folder, const std::string& set, const Summary& result) {
-  std::filesystem::create_directories(folder);
-  for (const auto& [name, image] : result.images) {
-    const std::string path = folder + "/" + set + "-" + name + ".png";
-    write_file(path, png(image));
-    std::cerr << "picture: " << path << "\n";
-  }
-}
 
 void print(const EvaluateFlags& flags, const std::string& set, std::int64_t step, bool averaged,
            const Summary& result) {
@@ -73,7 +64,9 @@ bool evaluate_sets(const EvaluateFlags& flags, Job& job, bool averaged) {
     }
     if (!result) return false;
     print(flags, set, job.strategy().steps(), averaged, *result);
-    if (!flags.pictures.empty()) write_pictures(flags.pictures, set, *result);
+    for (const auto& [name, image] : result->images)
+      if (!flags.pictures.empty())
+        std::cerr << "picture: " << write_picture(flags.pictures, set, name, image) << "\n";
   }
   return true;
 }

@@ -28,6 +28,7 @@ int export_weights(const ExportFlags& flags) {
     throw ConfigError("'" + flags.output + "' is there already: --force writes over it.");
   const FoundCheckpoint found =
       find_checkpoint(flags.path, flags.best ? Which::best : Which::newest);
+  // A checkpoint's files of weights have frozen parameters and buffers as well.
   std::vector<NamedTensor> tensors = found.checkpoint.state.parameters;
   if (flags.weights == "averaged") {
     std::map<std::string, torch::Tensor> averages;
@@ -50,7 +51,7 @@ int export_weights(const ExportFlags& flags) {
 void add_export(CLI::App& app, Run& run) {
   const auto flags = std::make_shared<ExportFlags>();
   CLI::App* command = app.add_subcommand(
-      "export", "Writes the plain weights of a checkpoint as one safetensors file.");
+      "export", "Writes the plain weights of a checkpoint, buffers too, as one safetensors file.");
   command->add_option("path", flags->path, "a run, its folder of checkpoints, or one checkpoint")
       ->required();
   command->add_option("output", flags->output, "the file to write: model.safetensors")->required();

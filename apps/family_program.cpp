@@ -146,6 +146,14 @@ std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options,
   return job;
 }
 
+std::vector<std::string> weight_prefixes(const Recipe& recipe) {
+  std::vector<std::string> prefixes;
+  for_each_family([&](const Family& family, const FamilyProgram& program) {
+    if (family.name == recipe.family) prefixes = program.weight_prefixes;
+  });
+  return prefixes;
+}
+
 void add_family_commands(CLI::App& app, Run& run) {
   for_each_family(
       [&](const Family&, const FamilyProgram& program) { program.add_commands(app, run); });

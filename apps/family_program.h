@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "commands.h"
 #include "recipe/recipe.h"
@@ -35,11 +36,17 @@ struct FamilyProgram {
                                      const JobFiles& files)>
       make_job;
   std::function<void(CLI::App& app, Run& run)> add_commands = [](CLI::App&, Run&) {};
+  /// What to put before the names of init.weights, one after the other, if none of them fits as it
+  /// is: with "backbone." a classifier's features.0.weight is a detector's.
+  std::vector<std::string> weight_prefixes = {};
 };
 
 /// The job of the recipe's family.
 std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options,
                               const JobFiles& files = {});
+
+/// The weight_prefixes of the recipe's family.
+std::vector<std::string> weight_prefixes(const Recipe& recipe);
 
 /// Rules for optimizer.decay_biases_and_norms = false: no weight decay for what has one dimension.
 std::vector<ParameterRule> undecayed(const torch::nn::Module& model);

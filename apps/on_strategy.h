@@ -13,11 +13,12 @@
 namespace lockstep::apps {
 
 /// Makes the strategy for Model(args...), and the job: use(std::unique_ptr<S>), where S is the
-/// strategy's class.
+/// strategy's class. A family that has put rules into `options` keeps them.
 template <class Model, class Use, class... Args>
 std::unique_ptr<Job> on_strategy(const Recipe& recipe, MirroredOptions options, const Use& use,
                                  const Args&... args) {
-  if (!recipe.optimizer.decay_biases_and_norms) options.method.rules = undecayed(Model(args...));
+  if (!recipe.optimizer.decay_biases_and_norms && options.method.rules.empty())
+    options.method.rules = apps::undecayed(Model(args...));
   return use(std::make_unique<Mirrored<Model>>(std::move(options), args...));
 }
 

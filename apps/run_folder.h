@@ -5,6 +5,7 @@
 //   recipe.toml             what was trained, every field
 //   checkpoints/step-...    see docs/checkpoints.md
 //   events.out.tfevents...  for TensorBoard
+//   pictures/               of the input and of the last evaluation, PNG
 
 #include <lockstep/checkpoint.h>
 

@@ -14,6 +14,7 @@
 #include "device_flags.h"
 #include "exit_codes.h"
 #include "family_program.h"
+#include "init_weights.h"
 #include "recipe/family.h"
 #include "run_folder.h"
 #include "scaling_plot.h"
@@ -82,13 +83,15 @@ double share_limit(int shards, int devices) {
 
 /// `alone`: seconds that computing a sample takes on one device; filled in if it is 0. `files`:
 /// what jobs before this one have learned.
-ScalingPoint measure(const Recipe& recipe, const std::vector<Device>& devices, double seconds,
-                     double& alone, JobFiles& files, StatusLine& line) {
+ScalingPoint measure(const Recipe& recipe, const InitialWeights& weights,
+                     const std::vector<Device>& devices, double seconds, double& alone,
+                     JobFiles& files, StatusLine& line) {
   const int count = static_cast<int>(devices.size());
   const auto now = [&] { return now_on(devices); };
   const Seconds start = now();
   const auto job = make_job(recipe, strategy_options(recipe, devices), files);
   files.kept = job->files();
+  begin_from(job->strategy(), weights, weight_prefixes(recipe), recipe.init);
   ScalingPoint point{.devices = count};
   auto step = job->step();
   point.first_step = now() - start;
@@ -137,6 +140,7 @@ void print(const std::string& title, const std::vector<ScalingPoint>& points) {
 int scaling(const ScalingFlags& flags, const Environment& environment) {
   watch_signals();
   const Recipe recipe = load_recipe(flags.recipe, flags.sets);
+  const InitialWeights weights = read_initial(recipe.init);
   const UsedDevices used = use_devices(flags.where, environment);
   tell(used);
   const int all = static_cast<int>(used.devices.size());
@@ -153,13 +157,13 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
         throw ConfigError("--counts " + std::to_string(count) + ": there are " +
                           std::to_string(all) + " devices.");
       const std::vector<Device> devices(used.devices.begin(), used.devices.begin() + count);
-      curves.strong.push_back(measure(recipe, devices, flags.seconds, alone, files, line));
+      curves.strong.push_back(measure(recipe, weights, devices, flags.seconds, alone, files, line));
       Recipe grown = recipe;
       grow_batch(grown, count);
       grown.shards *= count;
-      curves.weak.push_back(count == 1
-                                ? curves.strong.back()
-                                : measure(grown, devices, flags.seconds, alone, files, line));
+      curves.weak.push_back(
+          count == 1 ? curves.strong.back()
+                     : measure(grown, weights, devices, flags.seconds, alone, files, line));
     }
   }
   for (auto* points : {&curves.strong, &curves.weak})

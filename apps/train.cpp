@@ -14,8 +14,10 @@
 #include "device_flags.h"
 #include "exit_codes.h"
 #include "family_program.h"
+#include "init_weights.h"
 #include "placement_report.h"
 #include "run_folder.h"
+#include "run_pictures.h"
 #include "signals.h"
 #include "trace_file.h"
 
@@ -103,12 +105,28 @@ std::vector<std::string> asked_changes(const FoundCheckpoint& found, const Train
   return names;
 }
 
+/// A new training begins from what its section [init] says, which is then known by its checksum.
+void begin_anew(Job& job, Recipe& recipe, const InitialWeights& weights) {
+  for (const std::string& note :
+       begin_from(job.strategy(), weights, weight_prefixes(recipe), recipe.init))
+    std::cerr << "note: " << note << "\n";
+  recipe.init.checksum = weights.checksum;
+}
+
 /// Writes down what is trained, but not over the file that it was read from.
 void keep_recipe(const TrainFlags& flags, const Recipe& recipe) {
   const std::string path = flags.run_dir + "/recipe.toml";
   std::error_code not_there;
   if (!std::filesystem::equivalent(flags.recipe, path, not_there))
     write_file(path, print_recipe(recipe));
+}
+
+void tell_problems(const TensorBoard& board, const RunPictures& pictures, const TrainingEnd& end) {
+  if (const std::string problem = board.error(); !problem.empty())
+    std::cerr << "lockstep: events for TensorBoard are not complete: " << problem << "\n";
+  if (const std::string problem = pictures.error(); !problem.empty())
+    std::cerr << "lockstep: pictures are not complete: " << problem << "\n";
+  if (!end.error.empty()) std::cerr << "lockstep: the last save failed: " << end.error << "\n";
 }
 
 int code_of(const TrainingEnd& end) {
@@ -131,6 +149,7 @@ int train(TrainFlags flags, const Environment& environment) {
   const UsedDevices used = use_devices(flags.where, environment, !flags.trace.empty());
   if (found && !reading.stated.contains("shards"))
     recipe.shards = found->checkpoint.manifest.shards;
+  if (found) keep_init(*found, reading.stated, recipe);
   if (flags.print_recipe) {
     std::cout << print_recipe(recipe);
     return kDone;
@@ -138,12 +157,15 @@ int train(TrainFlags flags, const Environment& environment) {
   for (const auto& notes : {reading.notes, used.notes})
     for (const std::string& note : notes) std::cerr << "note: " << note << "\n";
   if (found) tell_changes(found->checkpoint.manifest, recipe);
+  InitialWeights weights = found ? InitialWeights{} : read_initial(recipe.init);
 
   MirroredOptions strategy = strategy_options(recipe, used.devices);
   if (!flags.trace.empty()) strategy.where.trace = std::make_shared<Trace>();
   JobFiles files{.folder = flags.run_dir};
   if (found) files.kept = found->checkpoint.files;
   const auto job = make_job(recipe, strategy, files);
+  if (!found) begin_anew(*job, recipe, weights);
+  weights = {};
   const auto console = make_console(flags.log == "json" ? LogStyle::json : LogStyle::text);
   LastStep last;
   TensorBoard board(
@@ -154,6 +176,8 @@ int train(TrainFlags flags, const Environment& environment) {
        .metrics = {"loss/total", job->sets().front() + "/" + recipe.evaluate.metric}});
   std::vector<Observer*> observers = {console.get(), &last};
   if (recipe.log.tensorboard) observers.push_back(&board);
+  RunPictures pictures(flags.run_dir + "/pictures");
+  if (recipe.log.pictures) observers.push_back(&pictures);
 
   TrainerOptions options = trainer_options(recipe, *job);
   options.folder = checkpoints_of(flags.run_dir);
@@ -168,10 +192,8 @@ int train(TrainFlags flags, const Environment& environment) {
 
   if (flags.placement_report)
     (flags.log == "json" ? std::cerr : std::cout) << placement_report(last.report, environment);
-  if (const std::string problem = board.error(); !problem.empty())
-    std::cerr << "lockstep: events for TensorBoard are not complete: " << problem << "\n";
+  tell_problems(board, pictures, end);
   if (strategy.where.trace) write_trace(*strategy.where.trace, flags.trace);
-  if (!end.error.empty()) std::cerr << "lockstep: the last save failed: " << end.error << "\n";
   if (end.ending == Ending::stopped && flags.log == "text")
     std::cerr << (flags.resume == "auto" ? "run the same command again to go on\n"
                                          : "the same command with --resume auto goes on\n");

@@ -11,6 +11,7 @@
 #include "device_flags.h"
 #include "exit_codes.h"
 #include "family_program.h"
+#include "init_weights.h"
 #include "terminal.h"
 
 namespace lockstep::apps {
@@ -43,12 +44,18 @@ int verify(const VerifyFlags& flags, const Environment& environment) {
   const UsedDevices used = use_devices(flags.where, environment);
   tell(used);
   const auto counts = counts_of(flags, static_cast<int>(used.devices.size()));
+  const InitialWeights weights = read_initial(recipe.init);
+  bool told = false;
   JobFiles files;  // tokens are learned once
   const auto job_on = [&](int count) {
     auto job = make_job(
         recipe, strategy_options(recipe, {used.devices.begin(), used.devices.begin() + count}),
         files);
     files.kept = job->files();
+    for (const std::string& note :
+         begin_from(job->strategy(), weights, weight_prefixes(recipe), recipe.init))
+      if (!told) std::cerr << "note: " << note << "\n";
+    told = true;
     return job;
   };
   for (std::size_t i = 1; i < counts.size(); ++i) {

@@ -1,11 +1,13 @@
 """Runs `bench/step` beside other frameworks' versions of the same workloads and prints ratios.
 
-    PT_PYTHON=... TF_PYTHON=... python3 bench/compare.py --peers FOLDER [--rounds 3] [--seconds 5]
+    PT_PYTHON=... TF_PYTHON=... python3 bench/compare.py [--rounds 3] [--seconds 5]
 
-FOLDER holds peer_ddp.py (PyTorch DistributedDataParallel), peer_tf1_towers.py (TensorFlow 1
-towers), peer_tf.py (TensorFlow's MirroredStrategy) and peer_jax.py, which take the same arguments
-and print the same JSON line as `bench/step`. The runs are interleaved, and of each the best round counts: timings on a shared machine are noisy, ratios of
-bests are not much so. Ratios are Lockstep's figure over the peer's. A peer that does not run is left out, with the reason.
+The peers are scripts in bench/peers, or in the folder that --peers names: peer_ddp.py (PyTorch
+DistributedDataParallel), peer_tf1_towers.py (TensorFlow 1 towers), peer_tf.py (TensorFlow's
+MirroredStrategy) and peer_jax.py. They take the same arguments and print the same JSON line as
+`bench/step`. Runs are interleaved, and the best round of each program counts: timings on a shared
+machine are noisy, ratios of bests are less so. Ratios are Lockstep's figure over the peer's. A
+peer that does not run, or does not have a workload, is left out, with the reason.
 """
 
 import argparse
@@ -16,13 +18,14 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-WORKLOADS = ("mlp", "chat", "cifar", "mobilenet")
+WORKLOADS = ("mlp", "chat", "cifar", "mobilenet", "ssd")
 PEERS = {
     "ddp": ("PT_PYTHON", "peer_ddp.py"),
     "tf1-towers": ("TF_PYTHON", "peer_tf1_towers.py"),
     "tf-mirrored": ("TF_PYTHON", "peer_tf.py"),
     "jax": ("TF_PYTHON", "peer_jax.py"),
 }
+PYTORCH_ONLY = ("ssd",)  # workloads that no other peer has
 PACKAGES = {"PT_PYTHON": "torch numpy", "TF_PYTHON": "tensorflow-cpu jax optax numpy"}
 
 
@@ -72,25 +75,35 @@ def best(reports):
     }
 
 
+def without(workload):
+    """The peers that do not have the workload."""
+    if workload not in PYTORCH_ONLY:
+        return set()
+    return {name for name, (variable, _) in PEERS.items() if variable != "PT_PYTHON"}
+
+
 def compare(workload, programs, args):
     """The best figures of each program. Peers that fail are taken out of `programs`."""
-    reports = {name: [] for name in programs}
+    missing = without(workload)
+    for name in missing & programs.keys():
+        print(f"{name} is left out: it has no workload {workload}", file=sys.stderr)
+    reports = {name: [] for name in programs if name not in missing}
     for number in range(args.rounds):
-        for name, command in list(programs.items()):
+        for name in list(reports):
             print(f"{workload}: round {number + 1} of {args.rounds}: {name}", file=sys.stderr)
             try:
-                reports[name].append(run(command, workload, args))
+                reports[name].append(run(programs[name], workload, args))
             except NoReport as error:
                 if name == "lockstep":
                     raise SystemExit(f"{args.step} did not run: {error}") from None
                 leave_out(name, error)
-                del programs[name]
-    return {name: best(reports[name]) for name in programs}
+                del programs[name], reports[name]
+    return {name: best(runs) for name, runs in reports.items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peers", type=pathlib.Path, required=True, help="folder of the peers' scripts")
+    parser.add_argument("--peers", type=pathlib.Path, default=HERE / "peers", help="folder of the peers' scripts")
     parser.add_argument("--step", type=pathlib.Path, default=HERE.parent / "build/release/bench/step")
     parser.add_argument("--workloads", nargs="+", default=WORKLOADS, choices=WORKLOADS)
     parser.add_argument("--devices", type=int, default=2)

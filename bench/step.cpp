@@ -1,5 +1,5 @@
 // Times training steps of one workload, as the peers (the same workloads in other frameworks, see
-// docs/performance.md) do, and prints the same report.
+// bench/peers) do, and prints the same report.
 //
 //   step chat --devices 2
 //
@@ -32,6 +32,7 @@
 #include <system_error>
 #include <vector>
 
+#include "ssd.h"
 #include "workloads.h"
 
 namespace bench {
@@ -215,7 +216,8 @@ std::map<std::string, Workload> workloads() {
   return {{"chat", workload<Chat>()},
           {"cifar", workload<Cifar>()},
           {"mlp", workload<Mlp>()},
-          {"mobilenet", workload<MobileNet>()}};
+          {"mobilenet", workload<MobileNet>()},
+          {"ssd", workload<Ssd>()}};
 }
 
 void add_options(CLI::App& app, Arguments& arguments) {

@@ -4,8 +4,9 @@
 
 #include <array>
 #include <cstddef>
-#include <span>
 #include <string>
+
+#include "inputs.h"
 
 namespace bench {
 namespace {
@@ -15,33 +16,17 @@ constexpr std::array<std::int64_t, 4> kMlpSizes = {1024, 4096, 4096, 1000};
 constexpr std::int64_t kCifarSize = 32, kCifarClasses = 10, kCifarStem = 16, kStageBlocks = 3;
 constexpr std::array<std::int64_t, 3> kStageWidths = {16, 32, 64};
 constexpr std::int64_t kMobileSize = 128, kMobileClasses = 2, kMobileStem = 32;
-constexpr std::int64_t kLabelings = 8;  // of the same inputs
 
 // MobileNet's depthwise-separable blocks.
 constexpr std::array<std::int64_t, 13> kBlockWidths = {64,  128, 128, 256, 256,  512, 512,
                                                        512, 512, 512, 512, 1024, 1024};
 constexpr std::array<std::int64_t, 13> kBlockStrides = {1, 2, 1, 2, 1, 2, 1, 1, 1, 1, 1, 2, 1};
 
-template <class Number>
-std::span<Number> values(const Tensor& tensor) {
-  return {tensor.data_ptr<Number>(), static_cast<std::size_t>(tensor.numel())};
-}
-
-Tensor random_integers(NumpyRandom& random, std::int64_t bound, at::IntArrayRef shape) {
-  Tensor result = torch::empty(shape, torch::kInt64);
-  random.integers(static_cast<std::uint32_t>(bound), values<std::int64_t>(result));
-  return result;
-}
-
 /// Pairs of the same inputs of `shape`, rows first, with changing labels.
 std::vector<std::tuple<Tensor, Tensor>> labelled_batches(at::IntArrayRef shape,
                                                          std::int64_t classes) {
   NumpyRandom random(0);
-  Tensor inputs = torch::empty(shape);
-  random.standard_normal(values<float>(inputs));
-  inputs.mul_(0.1);
-  // The peers' images are (rows, height, width, channels): this view of them is channels-last.
-  if (inputs.dim() == 4) inputs = inputs.permute({0, 3, 1, 2});
+  const Tensor inputs = random_inputs(random, shape);
   Tensor labels = random_integers(random, classes, {kLabelings, shape.front()});
   std::vector<std::tuple<Tensor, Tensor>> batches;
   for (const Tensor& labeling : labels.unbind()) batches.emplace_back(inputs, labeling);

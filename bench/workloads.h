@@ -9,11 +9,11 @@
 
 #include "layers.h"
 
-/// The four workloads that are compared with other frameworks (the peers): the same models, initial
+/// The workloads that are compared with other frameworks (the peers): the same models, initial
 /// weights, batches and optimizers. A model is an ordinary module for one device: `forward` returns
 /// logits, `loss` the cross entropy of a batch, as a mean or as a sum; `fill` writes the common
 /// initial weights in place. `batches` are those of all devices together, to cycle through: the
-/// same inputs under labels that contradict each other.
+/// same inputs under labels that contradict each other. One more, a detector, is in ssd.h.
 namespace bench {
 
 /// Sequence to sequence with attention.

@@ -12,10 +12,11 @@
 #include <tuple>
 
 #include "families/classify/family.h"
+#include "families/detect/family.h"
 #include "families/seq2seq/family.h"
 
 namespace lockstep::apps {
 
-using Families = std::tuple<ClassifyFamily, Seq2SeqFamily>;
+using Families = std::tuple<ClassifyFamily, Seq2SeqFamily, DetectFamily>;
 
 }  // namespace lockstep::apps

@@ -60,14 +60,14 @@ Section data(DataRecipe& own, const Family& family) {
   return section;
 }
 
-/// Into the section of the same name, or else as a section of its own before the optimizer.
+/// Into the section of the same name, or else as a section of its own before those of training.
 void add_own(std::vector<Section>& all, Section own) {
   for (Field& field : own.fields) field.of_family = true;
   const auto same = std::ranges::find(all, own.name, &Section::name);
   if (same != all.end())
     same->fields.insert(same->fields.end(), own.fields.begin(), own.fields.end());
   else
-    all.insert(std::ranges::find(all, "optimizer", &Section::name), std::move(own));
+    all.insert(std::ranges::find(all, "init", &Section::name), std::move(own));
 }
 
 }  // namespace

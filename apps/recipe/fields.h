@@ -39,8 +39,9 @@ struct Choice {
   std::function<void(std::size_t)> choose;
 };
 
-using Target = std::variant<bool*, int*, std::int64_t*, double*, std::string*,
-                            std::vector<std::int64_t>*, std::vector<double>*, Choice>;
+using Target =
+    std::variant<bool*, int*, std::int64_t*, double*, std::string*, std::vector<std::int64_t>*,
+                 std::vector<double>*, std::vector<std::string>*, Choice>;
 
 struct Field {
   std::string name;  ///< "optimizer.lr"
@@ -93,7 +94,7 @@ struct Section {
 /// All fields of `recipe`, which has to outlive them: those of every family and those of its own.
 std::vector<Section> sections(Recipe& recipe);
 
-/// How it is trained, evaluated, saved and logged: optimizer to log.
+/// What it begins from, and how it is trained, evaluated, saved and logged: init to log.
 std::vector<Section> training_sections(Recipe& recipe);
 
 /// A choice among words, which are the values themselves.

@@ -1,10 +1,28 @@
-// The fields that are the same for every family: how it is trained, evaluated, saved and logged.
+// The fields that are the same for every family: what it begins from, and how it is trained,
+// evaluated, saved and logged.
 
 #include "family.h"
 #include "fields.h"
 
 namespace lockstep::apps {
 namespace {
+
+Section init(InitRecipe& own) {
+  Section section{
+      "init", "What a new training begins from. A training that is resumed keeps what it has.", {}};
+  section.add("weights", own.weights,
+              "begin from these weights: a safetensors file, or a run or checkpoint of another "
+              "training; weights whose names and shapes fit are taken, and the others are told "
+              "(empty: initial weights by the seed)");
+  section.add("freeze", own.freeze,
+              "patterns of names of parameters that are not trained, in which * stands for any "
+              "text, such as backbone.*; batch normalisation in frozen layers still follows the "
+              "statistics of its input");
+  section.add("checksum", own.checksum,
+              "SHA-256 of what init.weights names; filled in when a training begins, and when it "
+              "is stated, other weights are refused");
+  return section;
+}
 
 void add_constants(Section& section, OptimizerRecipe& own) {
   section.add("beta1", own.beta1, "of adam and adamw: decay of the mean", from_to_below(0, 1));
@@ -144,8 +162,12 @@ Section save(SaveRecipe& own) {
 }
 
 Section log(LogRecipe& own) {
-  Section section{"log", "What to write for TensorBoard.", {}};
-  section.add("tensorboard", own.tensorboard, "write event files into the run folder");
+  Section section{"log", "What to write for people to look at.", {}};
+  section.add("tensorboard", own.tensorboard,
+              "write event files for TensorBoard into the run folder");
+  section.add("pictures", own.pictures,
+              "also write the pictures of the input and of the last evaluation as PNG into the "
+              "folder pictures of the run");
   section.add("histograms_every", own.histograms_every,
               "write histograms of the parameters every so many steps (0: off)", at_least(0));
   return section;
@@ -154,9 +176,13 @@ Section log(LogRecipe& own) {
 }  // namespace
 
 std::vector<Section> training_sections(Recipe& recipe) {
-  return {optimizer(recipe.optimizer), schedule(recipe.schedule),
-          train(recipe.train),         evaluate(recipe.evaluate, family_named(recipe.family)),
-          save(recipe.save),           log(recipe.log)};
+  return {init(recipe.init),
+          optimizer(recipe.optimizer),
+          schedule(recipe.schedule),
+          train(recipe.train),
+          evaluate(recipe.evaluate, family_named(recipe.family)),
+          save(recipe.save),
+          log(recipe.log)};
 }
 
 }  // namespace lockstep::apps

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "family.h"
 #include "rules.h"
@@ -27,8 +28,24 @@ bool wants_list(const Field& field) {
          std::holds_alternative<std::vector<double>*>(field.target);
 }
 
+/// A list of texts behind `--set key=`: TOML, or texts without quotes and brackets: a,b.
+Value set_texts(const std::string& text) {
+  const auto value = parse_value(text.find('[') == std::string::npos ? "[" + text + "]" : text);
+  if (value && !std::holds_alternative<Other>(*value)) {
+    const auto* numbers = std::get_if<std::vector<Number>>(&*value);
+    if (!numbers || numbers->empty()) return *value;
+  }
+  if (!parse_value(quoted(text))) return Other{"a text that is too long or is not UTF-8"};
+  if (text.find('[') != std::string::npos) return text;
+  std::vector<std::string> texts;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts >> std::ws, part, ',');) texts.push_back(part);
+  return texts;
+}
+
 /// What stands behind `--set key=`: TOML, a text without quotes, a list without brackets.
 Value set_value(const Field& field, const std::string& text) {
+  if (std::holds_alternative<std::vector<std::string>*>(field.target)) return set_texts(text);
   const bool bare_list = wants_list(field) && text.find('[') == std::string::npos;
   const auto value = parse_value(bare_list ? "[" + text + "]" : text);
   if (value && (!wants_text(field) || std::holds_alternative<std::string>(*value))) return *value;

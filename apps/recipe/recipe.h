@@ -27,6 +27,13 @@ struct DataRecipe {
   int prefetch = 4;  ///< batches
 };
 
+/// What a new training begins from.
+struct InitRecipe {
+  std::string weights;              ///< a file, a run or a checkpoint; empty: the model's own
+  std::vector<std::string> freeze;  ///< patterns of names of parameters that are not trained
+  std::string checksum;             ///< of what `weights` names; empty: nothing was read so far
+};
+
 enum class OptimizerName { sgd, momentum, adam, adamw, rmsprop, tensorflow_rmsprop, adagrad };
 
 struct OptimizerRecipe {
@@ -92,6 +99,7 @@ struct SaveRecipe {
 
 struct LogRecipe {
   bool tensorboard = true;
+  bool pictures = true;
   std::int64_t histograms_every = 0;  ///< steps; 0: off
 };
 
@@ -105,6 +113,7 @@ struct Recipe {
   Precision precision = Precision::float32;
   DataRecipe data;
   std::any own;  ///< the family's sections: see `own` in family.h
+  InitRecipe init;
   OptimizerRecipe optimizer;
   ScheduleRecipe schedule;
   TrainRecipe train;

@@ -23,6 +23,13 @@ std::optional<Problem> path_problem(const DataRecipe& data, const Family& family
                      "; set " + name(&data.path) + " to the training data"};
 }
 
+std::optional<Problem> init_problem(const InitRecipe& init, const Names& name) {
+  if (init.checksum.empty() || !init.weights.empty()) return std::nullopt;
+  return Problem{
+      {&init.checksum, &init.weights},
+      "is the checksum of nothing, for " + name(&init.weights) + " is empty; leave it out"};
+}
+
 std::optional<Problem> optimizer_problem(const OptimizerRecipe& optimizer, const Names& name) {
   if (optimizer.name == OptimizerName::momentum && optimizer.momentum == 0)
     return Problem{{&optimizer.momentum, &optimizer.name},
@@ -104,6 +111,7 @@ std::optional<Problem> first_problem(const Recipe& recipe, const std::vector<Sec
   const Family& family = family_named(recipe.family);
   std::optional<Problem> problem = path_problem(recipe.data, family, name);
   if (!problem) problem = family.problem(recipe, name);
+  if (!problem) problem = init_problem(recipe.init, name);
   if (!problem) problem = optimizer_problem(recipe.optimizer, name);
   if (!problem) problem = schedule_problem(recipe, name);
   if (!problem) problem = train_problem(recipe.train, name);

@@ -61,15 +61,20 @@ std::string written(std::string_view key) {
 
 Value list_of(const toml::array& array) {
   std::vector<Number> numbers;
+  std::vector<std::string> texts;
   for (const toml::node& element : array) {
     if (const auto* integer = element.as_integer())
       numbers.emplace_back(integer->get());
     else if (const auto* number = element.as_floating_point())
       numbers.emplace_back(number->get());
+    else if (const auto* text = element.as_string())
+      texts.push_back(text->get());
     else
-      return Other{"a list of something else than numbers"};
+      return Other{"a list of something else than numbers or texts"};
   }
-  return numbers;
+  if (texts.empty()) return numbers;
+  if (numbers.empty()) return texts;
+  return Other{"a list of numbers and texts"};
 }
 
 Value value_of(const toml::node& node) {

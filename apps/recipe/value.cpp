@@ -44,6 +44,10 @@ bool has_control_characters(const std::string& text) {
 constexpr std::size_t kLongestText = 1000;
 constexpr std::size_t kLongestList = 100;
 
+bool is_text(const std::string& text) {
+  return text.size() <= kLongestText && !has_control_characters(text);
+}
+
 std::string text_of(const Number& number) {
   return std::visit(
       Overloaded{[](std::int64_t n) { return std::to_string(n); },
@@ -54,7 +58,12 @@ std::string text_of(const Number& number) {
 template <class T>
 std::string text_of_list(const std::vector<T>& list) {
   std::vector<std::string> elements;
-  for (const T& element : list) elements.push_back(text_of(Number(element)));
+  for (const T& element : list) {
+    if constexpr (std::is_same_v<T, std::string>)
+      elements.push_back(quoted(element));
+    else
+      elements.push_back(text_of(Number(element)));
+  }
   return "[" + listed(elements) + "]";
 }
 
@@ -68,6 +77,9 @@ std::string found(const Value& value) {
                    std::string text = "[";
                    for (const Number& n : list) text += (text.size() == 1 ? "" : ", ") + text_of(n);
                    return "the list " + shown(text + "]");
+                 },
+                 [](const std::vector<std::string>& list) {
+                   return "the list " + shown(text_of_list(list));
                  },
                  [](const Other& other) { return other.what; }},
       value);
@@ -122,9 +134,21 @@ struct Assign {
     return true;
   }
 
+  bool operator()(std::vector<std::string>* target) const {
+    const auto* numbers = std::get_if<std::vector<Number>>(&value);
+    const auto* texts = std::get_if<std::vector<std::string>>(&value);
+    if (numbers && numbers->empty()) target->clear();
+    if (!texts) return numbers && numbers->empty();
+    std::string together;
+    for (const std::string& text : *texts) together += text;
+    if (texts->size() > kLongestList || !is_text(together)) return false;
+    *target = *texts;
+    return true;
+  }
+
   bool operator()(std::string* target) const {
     const auto* text = std::get_if<std::string>(&value);
-    if (!text || text->size() > kLongestText || has_control_characters(*text)) return false;
+    if (!text || !is_text(*text)) return false;
     *target = *text;
     return true;
   }
@@ -182,6 +206,7 @@ std::string allowed(const Field& field) {
                  [](std::string*) { return std::string("a text"); },
                  [&](std::vector<std::int64_t>*) { return list_of + "integers" + within; },
                  [&](std::vector<double>*) { return list_of + "numbers" + within; },
+                 [&](std::vector<std::string>*) { return list_of + "texts"; },
                  [](const Choice& choice) { return "one of " + listed(choice.words); },
                  [&](auto*) { return "an integer" + within; }},
       field.target);
@@ -194,6 +219,7 @@ std::string text_of(const Field& field) {
                  [](std::string* target) { return quoted(*target); },
                  [](std::vector<std::int64_t>* target) { return text_of_list(*target); },
                  [](std::vector<double>* target) { return text_of_list(*target); },
+                 [](std::vector<std::string>* target) { return text_of_list(*target); },
                  [](const Choice& choice) { return quoted(choice.words[choice.chosen()]); },
                  [](auto* target) { return std::to_string(*target); }},
       field.target);
@@ -207,6 +233,10 @@ std::string assign(const Field& field, const Value& value) {
   if (choice && text) message += did_you_mean(*text, choice->words);
   if (text && std::holds_alternative<std::string*>(field.target))
     message += " of at most " + std::to_string(kLongestText) + " bytes without control characters";
+  if (std::holds_alternative<std::vector<std::string>>(value) &&
+      std::holds_alternative<std::vector<std::string>*>(field.target))
+    message += " of at most " + std::to_string(kLongestText) +
+               " bytes together, without control characters";
   return message;
 }
 

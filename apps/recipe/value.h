@@ -17,7 +17,9 @@ struct Other {
 };
 
 using Number = std::variant<std::int64_t, double>;
-using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<Number>, Other>;
+/// An empty list is one of numbers.
+using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<Number>,
+                           std::vector<std::string>, Other>;
 
 /// Puts `value` into the field's target. Returns what is wrong with it, and then changes nothing;
 /// empty: all is well.

@@ -66,6 +66,11 @@ std::optional<FoundCheckpoint> load_best(const std::string& folder, const Goal& 
 /// TrainerOptions::lock.
 std::shared_ptr<void> lock_checkpoints(const std::string& folder);
 
+/// The SHA-256 that tells which weights these are: of a file, its own; of a checkpoint, that of the
+/// lines that `sha256sum averages.safetensors weights*.safetensors` prints in its folder. Those of
+/// a checkpoint are in its manifest, and are not computed anew. Throws IoError, or CorruptFile.
+std::string checksum_of(const std::string& path);
+
 /// Tensors of one safetensors file, in the order of their names.
 std::vector<NamedTensor> load_tensors(const std::string& path);
 void save_tensors(const std::string& path, const std::vector<NamedTensor>& tensors);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A picture in memory, and its PNG.
+// A picture in memory, and its PNG and JPEG.
 
 #include <cstdint>
 #include <string>
@@ -17,5 +17,8 @@ struct Image {
 
 /// The bytes of a PNG file that shows `image`, which must not be empty.
 std::string png(const Image& image);
+
+/// The same as a JPEG file, for grey or RGB, at a quality from 1 to 100.
+std::string jpeg(const Image& image, int quality = 90);
 
 }  // namespace lockstep

@@ -67,6 +67,9 @@ class Job {
   /// What its checkpoints hold in addition to the state, by file name: a vocabulary.
   virtual std::map<std::string, std::string> files() const { return {}; }
 
+  /// Pictures of the input as the model gets it, by name; shown once, when a training begins.
+  virtual std::map<std::string, Image> images() const { return {}; }
+
   virtual Strategy& strategy() = 0;
 };
 
@@ -158,6 +161,19 @@ class StrategyJob : public Job {
   void add_file(const std::string& name, std::string content) { files_[name] = std::move(content); }
   std::map<std::string, std::string> files() const override { return files_; }
 
+  /// Adds a picture of the input. A function makes it when a training begins, and not otherwise.
+  void add_image(const std::string& name, std::function<Image()> make) {
+    images_[name] = std::move(make);
+  }
+  void add_image(const std::string& name, Image image) {
+    images_[name] = [image = std::move(image)] { return image; };
+  }
+  std::map<std::string, Image> images() const override {
+    std::map<std::string, Image> made;
+    for (const auto& [name, make] : images_) made[name] = make();
+    return made;
+  }
+
   /// Stages the next batch before the last step on this one, so that accelerators copy it
   /// meanwhile.
   std::optional<StepReport> step() override {
@@ -245,6 +261,7 @@ class StrategyJob : public Job {
   std::optional<Staged> staged_;
   std::vector<Set> sets_;
   std::map<std::string, std::string> files_;
+  std::map<std::string, std::function<Image()>> images_;
 };
 
 }  // namespace lockstep

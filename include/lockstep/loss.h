@@ -28,6 +28,10 @@ struct Loss {
   /// sum over its shards. All shards of a step have to return one.
   static Loss total(torch::Tensor value);
 
+  /// The divisor of the global batch is at least 1: a batch without any weight, such as one of
+  /// pictures with nothing in them, is divided by 1. Without this its step is skipped.
+  Loss& at_least_one();
+
   /// A number for the report, with one element: the mean over the shard's rows, ...
   Loss& metric(const std::string& name, const torch::Tensor& mean);
   Loss& metric(const std::string& name, double mean);
@@ -51,7 +55,8 @@ struct Loss {
     std::int64_t dim = 0;
   };
 
-  Divisor divisor = Divisor::weight;  ///< of `sum`
+  Divisor divisor = Divisor::weight;   ///< of `sum`
+  bool counts_without_weight = false;  ///< set by at_least_one
   std::map<std::string, Metric> metrics = {};
   std::map<std::string, Output> outputs = {};
 };

@@ -83,10 +83,8 @@ class MirroredBase : public Strategy {
   void set_learning_rate(double lr) override;
   void set_learning_rate(const std::string& group, double lr) override;
 
-  /// Freezes the parameters whose names match, or trains them again; from the next step on. They
-  /// have to be trainable when the towers are made. A frozen one keeps its slots. The same as
-  /// requires_grad_() on model()'s. Throws ConfigError when nothing matches.
-  void set_trainable(const std::string& pattern, bool trainable);
+  /// The same as requires_grad_() on model()'s parameters.
+  void set_trainable(const std::string& pattern, bool trainable) override;
 
   torch::Device device() const;  ///< of the first tower, and so of model()
 

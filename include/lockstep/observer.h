@@ -27,7 +27,8 @@ struct TrainingStart {
   std::vector<std::string> devices;
   int shards = 0;                 ///< parts of the global batch; the result depends on this number
   std::vector<std::string> plan;  ///< lines for people: limits, cadence, retention
-  std::vector<std::string> changes;  ///< "optimizer.lr: 0.1 -> 0.01": since the checkpoint
+  std::vector<std::string> changes;          ///< "optimizer.lr: 0.1 -> 0.01": since the checkpoint
+  std::map<std::string, Image> images = {};  ///< of the input, by name; none after a resume
 };
 
 /// The steps since the last report.

@@ -39,6 +39,11 @@ class Strategy {
   virtual void set_learning_rate(double lr) = 0;
   virtual void set_learning_rate(const std::string& group, double lr) = 0;
 
+  /// Freezes the parameters whose names match, or trains them again; from the next step on. They
+  /// have to be trainable when the towers are made. A frozen one keeps its slots. Throws
+  /// ConfigError when nothing matches.
+  virtual void set_trainable(const std::string& pattern, bool trainable) = 0;
+
   /// A copy of weights, slots, averages, buffers and gradients. Between steps.
   virtual State state() const = 0;
 

@@ -22,9 +22,9 @@ struct TensorBoardOptions {
 };
 
 /// Writes loss by device and in total, learning rate, gradient norm, clip rate, samples per second,
-/// each device's time by stage, evaluations with their pictures and texts, and the model's modules
-/// as a graph. Opens its file when the training starts, and throws IoError if it cannot; trouble
-/// with the disk after that does not stop a training.
+/// each device's time by stage, evaluations with their pictures and texts, pictures of the input,
+/// and the model's modules as a graph. Opens its file when the training starts, and throws IoError
+/// if it cannot; trouble with the disk after that does not stop a training.
 class TensorBoard : public Observer {
  public:
   explicit TensorBoard(TensorBoardOptions options);

@@ -1,6 +1,10 @@
 #include "drawing/canvas.h"
 
+#include <lockstep/error.h>
+
 #include <algorithm>
+
+#include "drawing/png.h"
 
 namespace lockstep::drawing {
 namespace {
@@ -81,7 +85,28 @@ char take_letter(std::string_view& text) {
   return kFrame;
 }
 
+constexpr std::array<Colour, 16> kDistinct = {{{208, 28, 46},
+                                               {24, 104, 216},
+                                               {16, 136, 56},
+                                               {204, 92, 0},
+                                               {128, 52, 196},
+                                               {0, 132, 148},
+                                               {212, 20, 140},
+                                               {140, 88, 36},
+                                               {88, 120, 0},
+                                               {80, 84, 224},
+                                               {180, 88, 104},
+                                               {0, 116, 104},
+                                               {160, 24, 96},
+                                               {84, 112, 152},
+                                               {164, 112, 0},
+                                               {116, 116, 116}}};
+
 }  // namespace
+
+Colour distinct_colour(int number) {
+  return kDistinct[static_cast<unsigned>(number) % kDistinct.size()];
+}
 
 int text_length(std::string_view text, int scale) {
   int letters = 0;
@@ -94,13 +119,42 @@ Canvas::Canvas(int width, int height)
              std::vector<std::uint8_t>(
                  static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3, 255)} {}
 
+Canvas::Canvas(Image image) : image_(std::move(image)) {
+  check_image(image_);
+  check(image_.channels == 3, "a canvas is an RGB picture");
+}
+
 void Canvas::fill(const Area& area, const Colour& colour) {
-  const int right = std::min(area.left + area.width, image_.width);
-  const int bottom = std::min(area.top + area.height, image_.height);
+  const auto end = [](int begin, int length, int most) {
+    return static_cast<int>(std::min<std::int64_t>(std::int64_t{begin} + length, most));
+  };
+  const int right = end(area.left, area.width, image_.width);
+  const int bottom = end(area.top, area.height, image_.height);
   for (int y = std::max(area.top, 0); y < bottom; ++y)
     for (int x = std::max(area.left, 0); x < right; ++x)
       std::copy(colour.begin(), colour.end(),
                 image_.pixels.begin() + 3 * (std::ptrdiff_t{y} * image_.width + x));
+}
+
+void Canvas::frame(const Area& area, int thickness, const Colour& colour) {
+  const int across = std::min(thickness, area.width), down = std::min(thickness, area.height);
+  fill({area.left, area.top, area.width, down}, colour);
+  fill({area.left, area.top + area.height - down, area.width, down}, colour);
+  fill({area.left, area.top, across, area.height}, colour);
+  fill({area.left + area.width - across, area.top, across, area.height}, colour);
+}
+
+void Canvas::place(int x, int y, const Image& image) {
+  check_image(image);
+  check(image.channels == 3, "a picture that is placed on a canvas is RGB");
+  const int left = std::max(x, 0), right = std::min(x + image.width, image_.width);
+  if (left >= right) return;
+  for (int row = std::max(y, 0); row < std::min(y + image.height, image_.height); ++row) {
+    const auto from =
+        image.pixels.begin() + 3 * (std::ptrdiff_t{row - y} * image.width + (left - x));
+    std::copy(from, from + std::ptrdiff_t{3} * (right - left),
+              image_.pixels.begin() + 3 * (std::ptrdiff_t{row} * image_.width + left));
+  }
 }
 
 void Canvas::write(int x, int y, std::string_view text, const Lettering& lettering) {

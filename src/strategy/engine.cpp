@@ -54,6 +54,7 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
 
   tower.enter(Stage::reduce);
   outcome.weight = divisor(tower, all.sum(tower.rank, {&tower.weight_terms, 1}));
+  if (outcome.weight < 1 && all.sum(tower.rank, {&tower.counting_terms, 1}) > 0) outcome.weight = 1;
   outcome.loss = all.sum(tower.rank, {&tower.loss_terms, 1}) / outcome.weight;
   if (!std::isfinite(outcome.loss)) return outcome;  // weightless, or not finite and to be skipped
   if (tower.rank == 0) average_buffers();
@@ -209,6 +210,10 @@ StepResult Engine::compute(const ShardWork& work) {
       for (std::size_t i = 0; i < tower.losses.size(); ++i)
         loss += {tower.losses[i], tower.weights[i]};
     loss.weight = divisor(towers_.front(), loss.weight);
+    const auto counts = [](const Tower& tower) {
+      return std::ranges::find(tower.counting, 1) != tower.counting.end();
+    };
+    if (loss.weight < 1 && std::ranges::any_of(towers_, counts)) loss.weight = 1;
     return report(steps_, work, {.loss = loss.value(), .weight = loss.weight}, begin);
   });
 }

@@ -13,6 +13,11 @@ Loss Loss::total(torch::Tensor value) {
   return {.sum = std::move(value), .divisor = Divisor::nothing};
 }
 
+Loss& Loss::at_least_one() {
+  counts_without_weight = true;
+  return *this;
+}
+
 Loss& Loss::metric(const std::string& name, const torch::Tensor& mean) {
   metrics[name] = {.value = mean.detach(), .is_mean = true};
   return *this;

@@ -96,6 +96,7 @@ void ShardRunner::run(Tower& tower, const detail::ShardWork& work) {
   for (const Loss& loss : tower.brought) tower.results.push_back(read(loss));
   tower.loss_terms = tower.losses;
   tower.weight_terms = tower.weights;
+  tower.counting_terms = tower.counting;
 }
 
 /// Finds out when the tower's buckets will be complete.
@@ -114,6 +115,7 @@ void ShardRunner::run_shard(Tower& tower, const detail::ShardWork& work) {
   if (!begin_shard(tower, work.shards)) {
     tower.loss_sums.push_back(torch::Tensor());
     tower.weights.push_back(0);
+    tower.counting.push_back(0);
     return tower.gradients.finish(tower.shard);
   }
   {
@@ -163,7 +165,8 @@ void ShardRunner::end_shard(Tower& tower) {
 /// Clips the gradient of one shard, where the method says so.
 void ShardRunner::clip(Tower& tower) const {
   const double limit = method_.clip.per_shard_norm;
-  const double weight = std::isinf(tower.weights.back()) ? 1 : tower.weights.back();
+  double weight = std::isinf(tower.weights.back()) ? 1 : tower.weights.back();
+  if (tower.counting.back() > 0) weight = std::max(weight, 1.0);
   if (limit > 0 && weight > 0)
     clip_to_norm(tower.taken, weight * tower.pass.loss_scale, limit);
   else
@@ -176,6 +179,7 @@ bool ShardRunner::keep(Tower& tower, Loss& loss) const {
   const bool total = loss.divisor == Loss::Divisor::nothing;
   tower.loss_sums.push_back(loss.sum.detach());
   tower.weights.push_back(total ? std::numeric_limits<double>::infinity() : loss.weight);
+  tower.counting.push_back(loss.counts_without_weight ? 1 : 0);
   if (!loss.metrics.empty() || !loss.outputs.empty())
     tower.brought.push_back(
         {.metrics = std::move(loss.metrics), .outputs = std::move(loss.outputs)});

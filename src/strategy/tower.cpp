@@ -14,6 +14,7 @@ void Tower::begin_step(collective::Collective& with, const Pass& what) {
   loss_sums.clear();
   losses.clear();
   weights.clear();
+  counting.clear();
   brought.clear();
   results.clear();
   buffers.clear();
@@ -26,6 +27,7 @@ Mean Tower::loss() const {
   Mean mean;
   for (std::size_t i = 0; i < losses.size(); ++i) mean += {losses[i], weights[i]};
   if (std::isinf(mean.weight)) mean.weight = 1;
+  if (mean.weight == 0) mean.sum = 0;  // its loss counts in that of the batch
   return mean;
 }
 

@@ -67,6 +67,7 @@ struct Tower {
   std::vector<torch::Tensor> taken;      ///< by parameter: gradients to be clipped, this shard's
   std::vector<torch::Tensor> loss_sums;  ///< not yet read from the device
   std::vector<double> losses, weights;   ///< by shard; an infinite weight is that of a total
+  std::vector<double> counting;          ///< by shard: 1 for Loss::at_least_one
   std::vector<Loss> brought;             ///< by shard: metrics and outputs, still on the device
   std::vector<ShardResults> results;     ///< of those
   std::vector<std::vector<torch::Tensor>> buffers;  ///< by shard that was not empty
@@ -77,7 +78,7 @@ struct Tower {
   bool in_head = false;  ///< runs the head of a loss over the whole batch
 
   // What the collective reads, until its next call has returned.
-  collective::SumTerms loss_terms, weight_terms, culprit_terms;
+  collective::SumTerms loss_terms, weight_terms, counting_terms, culprit_terms;
   std::vector<collective::SumTerms> square_terms;
 
   void begin_step(collective::Collective& with, const Pass& what);

@@ -168,6 +168,16 @@ Checkpoint load_checkpoint(const std::string& path) {
   return checkpoint;
 }
 
+std::string checksum_of(const std::string& path) {
+  if (!fs::is_directory(path)) return base::sha256_of_file(path);
+  std::map<std::string, std::string> files;  // by name
+  for (const ManifestFile& file : read_manifest(path).files)
+    if (file.holds == "weights" || file.holds == "averages") files[file.name] = file.sha256;
+  base::Sha256 hash;
+  for (const auto& [name, sha256] : files) hash.update(sha256 + "  " + name + "\n");
+  return hash.hex();
+}
+
 std::shared_ptr<void> lock_checkpoints(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);

@@ -44,6 +44,8 @@ class TensorBoard::Impl {
                         {"shards", shards},
                         {"strategy", start.strategy}}) +
                       "\n" + options_.text);
+    for (const auto& [name, image] : start.images)
+      writer_->image("input/" + name, start.progress.step, image);
     if (!options_.hyper_parameters.empty())
       writer_->hyper_parameters(options_.hyper_parameters, options_.metrics);
   }

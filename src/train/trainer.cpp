@@ -110,6 +110,7 @@ TrainingEnd Trainer::Impl::run() {
 }
 
 TrainingEnd Trainer::Impl::loop() {
+  using Images = std::map<std::string, Image>;
   clock_ = now();
   session_begin_ = progress_.step;
   progress_.input = job_.position();
@@ -120,7 +121,8 @@ TrainingEnd Trainer::Impl::loop() {
                                          .devices = device_names(),
                                          .shards = job_.strategy().method().shards,
                                          .plan = plan(),
-                                         .changes = changes_});
+                                         .changes = changes_,
+                                         .images = resumed_ ? Images{} : job_.images()});
   for (;;) {
     if (progress_.window.steps >= options_.report_every) report();
     if (due(options_.evaluate, progress_.evaluated)) evaluate();

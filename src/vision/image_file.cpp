@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "vision/exif.h"
 #include "vision/jpeg.h"
 
 namespace lockstep::vision {
@@ -20,7 +22,8 @@ namespace {
 /// A PNG file being decoded, by libpng's simplified interface: it keeps its longjmp to itself.
 class Png {
  public:
-  Png(const std::string& path, std::span<const std::uint8_t> bytes) : path_(path) {
+  Png(const std::string& path, std::span<const std::uint8_t> bytes)
+      : path_(path), orientation_(png_orientation(bytes)) {
     image_.version = PNG_IMAGE_VERSION;
     if (png_image_begin_read_from_memory(&image_, bytes.data(), bytes.size()) == 0) fail();
     try {
@@ -34,18 +37,17 @@ class Png {
   Png(const Png&) = delete;
   Png& operator=(const Png&) = delete;
 
-  ImageSize size() const {
-    return {static_cast<int>(image_.width), static_cast<int>(image_.height)};
-  }
+  ImageSize size() const { return upright(stored(), orientation_); }
 
-  Image decode() {
-    image_.format = PNG_FORMAT_RGB;
+  /// 3 channels on white, or 4.
+  Image decode(int channels) {
+    image_.format = channels == 4 ? PNG_FORMAT_RGBA : PNG_FORMAT_RGB;
     image_.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
-    Image result{size().width, size().height, 3, {}};
-    result.pixels.resize(std::size_t{3} * image_.width * image_.height);
+    Image result{stored().width, stored().height, channels, {}};
+    result.pixels.resize(static_cast<std::size_t>(channels) * image_.width * image_.height);
     const png_color white{255, 255, 255};
     if (png_image_finish_read(&image_, &white, result.pixels.data(), 0, nullptr) == 0) fail();
-    return result;
+    return upright(std::move(result), orientation_);
   }
 
  private:
@@ -54,7 +56,12 @@ class Png {
     throw CorruptFile(path_, 0, std::string("a whole PNG image (libpng: ") + image_.message + ")");
   }
 
+  ImageSize stored() const {
+    return {static_cast<int>(image_.width), static_cast<int>(image_.height)};
+  }
+
   const std::string& path_;
+  const int orientation_;
   png_image image_{};
 };
 
@@ -85,7 +92,19 @@ ImageSize image_size(const std::string& path, std::span<const std::uint8_t> byte
 
 Image decode_image(const std::string& path, std::span<const std::uint8_t> bytes, int short_side) {
   if (format_of(path, bytes) == Format::jpeg) return decode_jpeg(path, bytes, short_side);
-  return Png(path, bytes).decode();
+  return Png(path, bytes).decode(3);
+}
+
+Image decode_rgba(const std::string& path, std::span<const std::uint8_t> bytes) {
+  if (format_of(path, bytes) == Format::png) return Png(path, bytes).decode(4);
+  const Image image = decode_jpeg(path, bytes, 0);
+  Image result{image.width, image.height, 4, {}};
+  result.pixels.reserve(image.pixels.size() / 3 * 4);
+  for (std::size_t i = 0; i < image.pixels.size(); i += 3) {
+    result.pixels.insert(result.pixels.end(), &image.pixels[i], &image.pixels[i] + 3);
+    result.pixels.push_back(255);
+  }
+  return result;
 }
 
 }  // namespace lockstep::vision

@@ -1,3 +1,5 @@
+#include "vision/resize.h"
+
 #include <lockstep/error.h>
 #include <lockstep/vision/augment.h>
 
@@ -11,6 +13,7 @@ namespace {
 struct Taps {
   int first = 0;
   std::vector<float> weights;  // their sum is 1
+  bool outside = false;        // its centre is not on the line
 };
 
 /// Triangles as wide as two output pixels, or two input pixels where those are larger.
@@ -21,6 +24,7 @@ std::vector<Taps> triangle_taps(double begin, double length, int inputs, int out
   for (int i = 0; i < outputs; ++i) {
     const double centre = begin + (i + 0.5) * step;
     Taps taps;
+    taps.outside = centre < 0 || centre > inputs;
     taps.first = std::clamp(static_cast<int>(std::floor(centre - radius + 0.5)), 0, inputs - 1);
     const int last = std::clamp(static_cast<int>(std::ceil(centre + radius - 0.5)), 1, inputs);
     double sum = 0;
@@ -58,10 +62,10 @@ void resize_row(const std::uint8_t* row, const std::vector<Taps>& columns, float
 
 }  // namespace
 
-void write_resized(const Image& from, const Box& box, int size, bool flip, const ByteScale& scale,
-                   float* to) {
-  check(from.channels == 3 && scale.channels() == 3, "write_resized: images are RGB");
-  check(from.width > 0 && from.height > 0 && size > 0, "write_resized: an image has pixels");
+void resize_planes(const Image& from, const Box& box, int size, bool flip,
+                   const std::array<float, 3>& outside, float* to) {
+  check(from.channels == 3, "resize_planes: images are RGB");
+  check(from.width > 0 && from.height > 0 && size > 0, "resize_planes: an image has pixels");
   std::vector<Taps> columns = triangle_taps(box.left, box.width, from.width, size);
   if (flip) std::reverse(columns.begin(), columns.end());
   const std::vector<Taps> rows = triangle_taps(box.top, box.height, from.height, size);
@@ -82,12 +86,22 @@ void write_resized(const Image& from, const Box& box, int size, bool flip, const
     std::fill(sums.begin(), sums.end(), 0.F);
     for (const float weight : taps.weights)
       for (std::size_t x = 0; x < line; ++x) sums[x] += weight * *input++;
-    for (int channel = 0; channel < 3; ++channel) {
-      const float factor = scale.factor(channel), shift = scale.shift(channel);
-      const float* sum = sums.data() + channel * size;
-      float* out = to + (channel * size + y) * size;
-      for (int x = 0; x < size; ++x) out[x] = sum[x] * factor + shift;
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      const float* sum = sums.data() + channel * static_cast<std::size_t>(size);
+      float* out = to + (static_cast<int>(channel) * size + y) * size;
+      for (std::size_t x = 0; x < columns.size(); ++x)
+        out[x] = taps.outside || columns[x].outside ? outside[channel] : sum[x];
     }
+  }
+}
+
+void write_resized(const Image& from, const Box& box, int size, bool flip, const ByteScale& scale,
+                   float* to) {
+  check(scale.channels() == 3, "write_resized: images are RGB");
+  resize_planes(from, box, size, flip, {}, to);
+  for (int channel = 0; channel < 3; ++channel) {
+    const float factor = scale.factor(channel), shift = scale.shift(channel);
+    for (int i = 0; i < size * size; ++i, ++to) *to = *to * factor + shift;
   }
 }
 

@@ -27,7 +27,7 @@ TEST(RecipeErrors, AKeyInTheWrongSectionIsSentToItsOwn) {
 
 TEST(RecipeErrors, AnUnknownSectionIsToldWithTheNearest) {
   expect_in(refusal("[optimiser]"),
-            {"my.toml:1:", "unknown section [optimiser]", "data, model, optimizer, schedule",
+            {"my.toml:1:", "unknown section [optimiser]", "data, model, init, optimizer, schedule",
              "did you mean 'optimizer'?"});
   expect_in(refusal("[nothing.like.it]\nx = 1"),
             {"unknown key 'nothing.like'", "the sections are"});
@@ -64,7 +64,11 @@ TEST(RecipeErrors, AWrongTypeIsToldWithWhatWasFoundAndWhatIsAllowed) {
   expect_in(refusal("[optimizer]\nname = 3"), {"found 3", "one of sgd, momentum"});
   expect_in(refusal("[schedule]\nboundaries = 3"), {"found 3", "a list of at most 100 integers"});
   expect_in(refusal("[schedule]\nboundaries = [1.5]"), {"found the list [1.5]"});
-  expect_in(refusal("[schedule]\nfactors = ['a']"), {"found a list of something else"});
+  expect_in(refusal("[schedule]\nfactors = ['a']"), {"found the list [\"a\"]", "100 numbers"});
+  expect_in(refusal("[schedule]\nfactors = [[1]]"), {"found a list of something else"});
+  expect_in(refusal("[schedule]\nfactors = [1, 'a']"), {"found a list of numbers and texts"});
+  expect_in(refusal("[init]\nfreeze = 'a'"), {"found the text 'a'", "a list of at most 100 texts"});
+  expect_in(refusal("[init]\nfreeze = [1]"), {"found the list [1]", "a list of at most 100 texts"});
 }
 
 TEST(RecipeErrors, AValueOutOfRangeIsRefused) {
@@ -100,6 +104,7 @@ TEST(RecipeErrors, TheFirstErrorOfTheFileIsTold) {
 
 TEST(RecipeErrors, ControlCharactersAreNeitherReadNorShown) {
   const std::string message = refusal("[data]\npath = \"a\\u001b[31mb\"");
+  expect_in(refusal("[init]\nfreeze = [\"a\\u001b\"]"), {"init.freeze", "control characters"});
   expect_in(message, {"data.path", "a\\x1b[31mb", "without control characters"});
   EXPECT_EQ(message.find('\x1b'), std::string::npos);
   EXPECT_EQ(refusal("\"\\u001b\" = 1").find('\x1b'), std::string::npos);
@@ -109,6 +114,9 @@ TEST(RecipeErrors, LongValuesAreNotRepeatedWhole) {
   EXPECT_LT(refusal("[data]\nkind = '" + nested("x", 900) + "'").size(), 400U);
   expect_in(refusal("[data]\npath = '" + nested("x", 1001) + "'"), {"at most 1000 bytes"});
   expect_in(refusal("[schedule]\nfactors = [" + nested("1,", 101) + "]"), {"at most 100 numbers"});
+  for (const std::string& list : {nested("'x',", 101), "'" + nested("x", 1001) + "'"})
+    expect_in(refusal("[init]\nfreeze = [" + list + "]"),
+              {"at most 100 texts of at most 1000 bytes together"});
 }
 
 TEST(RecipeErrors, DeepNestingIsRefusedAndDoesNotExhaustTheStack) {
@@ -186,6 +194,9 @@ TEST(RecipeRules, WhatAChoiceNeedsHasToBeThere) {
   expect_in(refusal("evaluate.averaged = true"), {"evaluate.averaged", "optimizer.average"});
   EXPECT_EQ(refusal("evaluate.averaged = true\noptimizer.average = 0.99"), "");
   EXPECT_EQ(refusal("evaluate.metric = 'loss'"), "");
+  expect_in(refusal("init.checksum = 'a'"),
+            {"init.checksum is the checksum of nothing", "init.weights is empty"});
+  EXPECT_EQ(refusal("init.checksum = 'a'\ninit.weights = 'b'"), "");
 }
 
 TEST(Nearest, CountsInsertedLeftOutReplacedAndSwappedLetters) {

@@ -60,7 +60,9 @@ TEST(Recipe, EveryKindOfFieldIsRead) {
     [schedule]
     warm_up = 5_000_000_000
     boundaries = [10, 20]
-    factors = [1, 0.5, 2.5e-1])");
+    factors = [1, 0.5, 2.5e-1]
+    [init]
+    freeze = ["backbone.*", 'a,b', ""])");
   EXPECT_EQ(recipe.seed, 7);
   EXPECT_EQ(recipe.shards, 8);
   EXPECT_EQ(recipe.precision, Precision::bfloat16);
@@ -70,6 +72,7 @@ TEST(Recipe, EveryKindOfFieldIsRead) {
   EXPECT_EQ(recipe.schedule.warm_up, 5'000'000'000);
   EXPECT_EQ(recipe.schedule.boundaries, (std::vector<std::int64_t>{10, 20}));
   EXPECT_EQ(recipe.schedule.factors, (std::vector<double>{1, 0.5, 0.25}));
+  EXPECT_EQ(recipe.init.freeze, (Sets{"backbone.*", "a,b", ""}));
 }
 
 TEST(Recipe, FieldsThatAreNotThereKeepTheirDefaults) {
@@ -165,6 +168,15 @@ TEST(RecipeSet, ListsNeedNoBrackets) {
       read("[schedule]\nboundaries = [1]", {"schedule.boundaries="}).schedule.boundaries.empty());
 }
 
+TEST(RecipeSet, ListsOfTextsNeedNoBracketsAndNoQuotes) {
+  for (const char* text : {"init.freeze=['a.*', \"b\"]", "init.freeze=a.*,b", "init.freeze=a.*, b",
+                           "init.freeze='a.*','b'"})
+    EXPECT_EQ(read("", {text}).init.freeze, (Sets{"a.*", "b"})) << text;
+  EXPECT_EQ(read("", {"init.freeze=1,true"}).init.freeze, (Sets{"1", "true"}));
+  for (const char* text : {"init.freeze=", "init.freeze=[]"})
+    EXPECT_TRUE(read("[init]\nfreeze = ['a']", {text}).init.freeze.empty()) << text;
+}
+
 TEST(RecipeSet, ErrorsRepeatTheFlag) {
   expect_in(refusal("", {"optimizer.lr=abc"}),
             {"--set optimizer.lr=abc: ", "found the text 'abc'", "a number above 0"});
@@ -183,11 +195,11 @@ TEST(RecipeSet, OneFlagSetsOneField) {
 }
 
 TEST(RecipePrint, APrintedRecipeReadsBackTheSame) {
-  const Recipe recipe =
-      read("", {"optimizer.lr=1e-5", "optimizer.clip=12345678901234567890.0",
-                "optimizer.epsilon=5e-324", "optimizer.momentum=0.1", "optimizer.weight_decay=-0.0",
-                "data.path=a \"b\" \\ 'c' # ü", "schedule.factors=1e300,0.30000000000000004,2",
-                "train.seconds=1e5", "seed=9223372036854775807", "precision=float16"});
+  const Recipe recipe = read(
+      "", {"optimizer.lr=1e-5", "optimizer.clip=12345678901234567890.0", "optimizer.epsilon=5e-324",
+           "optimizer.momentum=0.1", "optimizer.weight_decay=-0.0", "data.path=a \"b\" \\ 'c' # ü",
+           "schedule.factors=1e300,0.30000000000000004,2", "train.seconds=1e5",
+           "seed=9223372036854775807", "precision=float16", "init.freeze=['a \\ \"b\"', 'ü, *']"});
   const std::string text = print_recipe(recipe);
   const Recipe again = parse_recipe(text, "printed.toml");
   EXPECT_EQ(differences(recipe, again), Sets{});
@@ -195,6 +207,7 @@ TEST(RecipePrint, APrintedRecipeReadsBackTheSame) {
   EXPECT_EQ(again.optimizer.clip, 12345678901234567890.0);
   EXPECT_EQ(again.optimizer.epsilon, 5e-324);
   EXPECT_EQ(again.data.path, "a \"b\" \\ 'c' # ü");
+  EXPECT_EQ(again.init.freeze, (Sets{"a \\ \"b\"", "ü, *"}));
   expect_in(text, {"[optimizer]", "lr = 1e-5\n", "seconds = 1e5\n", "weight_decay = 0\n"});
 }
 
@@ -202,6 +215,7 @@ TEST(RecipePrint, TheLongestTextsAndListsReadBack) {
   Recipe recipe = read("");
   recipe.data.path = nested("\\", 1000);
   recipe.schedule.factors.assign(100, 0.30000000000000004);
+  recipe.init.freeze.assign(100, nested("\\", 10));
   EXPECT_EQ(differences(recipe, parse_recipe(print_recipe(recipe), "printed.toml")), Sets{});
 }
 
@@ -232,11 +246,16 @@ TEST(RecipePrint, HelpShowsDefaultsAndAllowedValuesInAlignedColumnsOf100) {
 
 TEST(RecipeDifferences, EachChangedFieldIsTold) {
   EXPECT_EQ(differences(read(""), read("")), Sets{});
-  EXPECT_EQ(differences(
-                read("", {"optimizer.lr=0.1"}),
-                read("", {"optimizer.lr=0.01", "model.name=resnet20", "schedule.boundaries=1,2"})),
-            (Sets{"model.name: \"convnet\" -> \"resnet20\"", "optimizer.lr: 0.1 -> 0.01",
-                  "schedule.boundaries: [] -> [1, 2]"}));
+  EXPECT_EQ(differences(read("", {"optimizer.lr=0.1"}),
+                        read("", {"optimizer.lr=0.01", "model.name=resnet20",
+                                  "schedule.boundaries=1,2", "init.freeze=a,b"})),
+            (Sets{"model.name: \"convnet\" -> \"resnet20\"", "init.freeze: [] -> [\"a\", \"b\"]",
+                  "optimizer.lr: 0.1 -> 0.01", "schedule.boundaries: [] -> [1, 2]"}));
+}
+
+TEST(RecipeDifferences, ListsOfTextsAreAmongTheValuesAsTheyArePrinted) {
+  EXPECT_EQ(std::get<std::string>(values_of(read("", {"init.freeze=a,b"})).at("init.freeze")),
+            "[\"a\", \"b\"]");
 }
 
 TEST_F(RecipeFile, IsReadFromAPathAndNamedInErrors) {

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -26,9 +27,9 @@ class Compare(unittest.TestCase):
         path.write_text(text)
         return path
 
-    def run_compare(self, **environment):
+    def run_compare(self, workloads=("mlp", "chat"), **environment):
         command = [sys.executable, COMPARE, "--peers", str(self.folder), "--step", str(self.step)]
-        command += ["--workloads", "mlp", "chat", "--rounds", "2"]
+        command += ["--workloads", *workloads, "--rounds", "2"]
         inherited = {key: value for key, value in os.environ.items() if not key.endswith("_PYTHON")}
         return subprocess.run(
             command, capture_output=True, text=True, env={**inherited, **environment}
@@ -59,6 +60,25 @@ class Compare(unittest.TestCase):
             "that PT_PYTHON names; there: pip install torch numpy",
             result.stderr,
         )
+
+    def test_leaves_out_peers_that_do_not_have_a_workload_and_keeps_them_for_the_next(self):
+        for script in ("peer_ddp.py", "peer_tf.py", "peer_tf1_towers.py", "peer_jax.py"):
+            self.write(script, REPORT.format(python=sys.executable, rate=200))
+        result = self.run_compare(workloads=("ssd", "mlp"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("| ssd | ddp | 1.500 |", result.stdout)
+        self.assertNotIn("| ssd | jax |", result.stdout)
+        self.assertIn("jax is left out: it has no workload ssd\n", result.stderr)
+        self.assertIn("| mlp | jax | 1.500 |", result.stdout)
+
+    def test_knows_the_workloads_and_scripts_of_the_peers_beside_it(self):
+        peers = pathlib.Path(COMPARE).parent / "peers"
+        compare = runpy.run_path(COMPARE)
+        run_all = runpy.run_path(str(peers / "run_all.py"))
+        self.assertCountEqual(compare["WORKLOADS"], run_all["WORKLOADS"])
+        self.assertEqual(compare["PYTORCH_ONLY"], run_all["PYTORCH_ONLY"])
+        for _, script in compare["PEERS"].values():
+            self.assertTrue((peers / script).is_file(), script)
 
     def test_fails_if_lockstep_does_not_run(self):
         self.step = self.folder / "missing"

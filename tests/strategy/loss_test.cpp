@@ -202,4 +202,48 @@ TEST_P(NonFiniteTest, IsSkippedAndCountedOnRequest) {
 INSTANTIATE_TEST_SUITE_P(LossAndGradient, NonFiniteTest, testing::Bool(),
                          [](const auto& test) { return test.param ? "Loss" : "Gradient"; });
 
+/// The sum over rows with a weight that most of them lack: of rows whose first number is above 100.
+Loss rare(models::Mlp& model, const models::Batch& shard) {
+  const double weight = (shard.first.select(1, 0) > 100).sum().item<double>();
+  return Loss{model.forward(shard.first).square().sum(), weight}.at_least_one();
+}
+
+TEST(Loss, OfABatchWithoutWeightIsDividedByOneWhereTheLossSaysSo) {
+  const models::Batch batch = models::vectors(0, 3);
+  Mirrored<models::Mlp> one(options(1, 8));
+  const StepReport whole = one.step(batch, rare);
+  EXPECT_TRUE(whole.applied);
+  EXPECT_EQ(whole.weight, 1);
+  EXPECT_GT(whole.loss, 0);
+  for (const int devices : {2, 3, 8}) {  // some have empty shards only
+    Mirrored<models::Mlp> many(options(devices, 8));
+    const StepReport parts = many.step(batch, rare);
+    EXPECT_EQ(parts.loss, whole.loss) << devices;
+    EXPECT_EQ(many.compute(batch, rare).weight, 1);
+    for (const TowerReport& tower : parts.towers) EXPECT_TRUE(std::isnan(tower.loss));
+    for (std::size_t i = 0; i < one.state().parameters.size(); ++i)
+      EXPECT_TRUE(torch::equal(one.state().parameters[i].value, many.state().parameters[i].value));
+  }
+  Mirrored<models::Mlp> without(options(2, 8));
+  EXPECT_FALSE(without
+                   .step(batch,
+                         [](models::Mlp& model, const models::Batch& shard) {
+                           return Loss{rare(model, shard).sum, 0};
+                         })
+                   .applied);
+}
+
+TEST(Loss, WithWeightIsDividedByItWhetherOrNotItIsAtLeastOne) {
+  models::Batch batch = models::vectors(0, 6);
+  batch.first.index_put_({torch::indexing::Slice(0, 2), 0}, 101);
+  Mirrored<models::Mlp> towers(options(3, 3)), plain(options(3, 3));
+  const StepReport report = towers.step(batch, rare);
+  EXPECT_EQ(report.weight, 2);
+  const StepReport same = plain.step(batch, [](models::Mlp& model, const models::Batch& shard) {
+    Loss loss = rare(model, shard);
+    return Loss{loss.sum, loss.weight};
+  });
+  EXPECT_EQ(report.loss, same.loss);
+}
+
 }  // namespace loss_test

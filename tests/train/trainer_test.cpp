@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 #include <lockstep/checkpoint.h>
 #include <lockstep/error.h>
+#include <lockstep/tensorboard.h>
 #include <lockstep/trainer.h>
 #include <lockstep/verify.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "recorder.h"
 #include "small_job.h"
@@ -263,6 +267,55 @@ TEST(Trainer, SaysItsPlanAtTheStart) {
   EXPECT_NE(plan.find("for 1 steps"), std::string::npos);
   EXPECT_NE(plan.find("every 100 steps or 600 s"), std::string::npos);
   EXPECT_NE(plan.find("the last 2, one every 3 hours"), std::string::npos);
+}
+
+/// A small job with two pictures of its input, one of which `made` counts.
+std::unique_ptr<Job> job_with_pictures(int& made) {
+  auto job = SmallJob{}.make();
+  auto& own = dynamic_cast<StrategyJob<Mirrored<Mlp>, PointBatch>&>(*job);
+  const Image image{.width = 1, .height = 2, .channels = 1, .pixels = {3, 4}};
+  own.add_image("batch", [image, &made] {
+    ++made;
+    return image;
+  });
+  own.add_image("one", image);
+  return job;
+}
+
+struct StartImages : Observer {
+  void started(const TrainingStart& start) override { images = start.images; }
+  std::map<std::string, Image> images;
+};
+
+TEST(Trainer, ShowsPicturesOfTheInputWhenItIsNewAndNotAfterAResume) {
+  const std::string folder = new_folder("pictures");
+  int made = 0;
+  const auto job = job_with_pictures(made);
+  EXPECT_EQ(made, 0) << "it is made when a training begins";
+  StartImages first, second;
+  Trainer(*job, {.limits = {.steps = 1}, .folder = folder}, {&first}).run();
+  ASSERT_EQ(first.images.size(), 2U);
+  EXPECT_EQ(first.images.at("batch").pixels, (std::vector<std::uint8_t>{3, 4}));
+  const auto again = job_with_pictures(made);
+  Trainer trainer(*again, {.limits = {.steps = 2}, .folder = folder}, {&second});
+  trainer.resume({.path = checkpoint_path(folder, 1),
+                  .checkpoint = load_checkpoint(checkpoint_path(folder, 1))});
+  trainer.run();
+  EXPECT_TRUE(second.images.empty());
+  EXPECT_EQ(made, 1);
+}
+
+TEST(Trainer, TensorBoardHasThePicturesOfTheInput) {
+  const std::string folder = new_folder("board");
+  int made = 0;
+  const auto job = job_with_pictures(made);
+  TensorBoard board({.folder = folder});
+  Trainer(*job, {.limits = {.steps = 1}}, {&board}).run();
+  std::ostringstream bytes;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    bytes << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+  for (const char* tag : {"input/batch", "input/one"})
+    EXPECT_NE(bytes.str().find(tag), std::string::npos) << tag;
 }
 
 }  // namespace trainer_test

@@ -113,8 +113,47 @@ TEST(ImageFile, SixteenBitsBecomeEight) {
   EXPECT_EQ(found.pixels, (Bytes{255, 255, 255}));
 }
 
-TEST(ImageFile, ACmykJpegIsRefusedByName) {
-  expect_corrupt(jpeg(gradient(8, 8, 4), {.stored = JCS_CMYK}), "CMYK");
+/// A third of the black ink, over the inks of a picture whose light they take away.
+Image with_black(const Image& picture, bool inverted) {
+  Image inks{picture.width, picture.height, 4, {}};
+  for (std::size_t i = 0; i < picture.pixels.size(); ++i) {
+    const std::uint8_t light = picture.pixels[i];
+    inks.pixels.push_back(inverted ? light : static_cast<std::uint8_t>(255 - light));
+    if (i % 3 == 2) inks.pixels.push_back(inverted ? 170 : 85);
+  }
+  return inks;
+}
+
+TEST(ImageFile, CmykJpegsBecomeRgb) {
+  const Image picture = gradient(64, 48);
+  Image darker = picture;
+  for (std::uint8_t& value : darker.pixels)
+    value = static_cast<std::uint8_t>((value * 170 + 127) / 255);
+  const Image inverted = with_black(picture, true), plain = with_black(picture, false);
+  for (const Bytes& file :
+       {jpeg(inverted, {.stored = JCS_CMYK}), jpeg(inverted, {.stored = JCS_YCCK}),
+        jpeg(plain, {.stored = JCS_CMYK, .adobe = false})})
+    EXPECT_LE(largest_difference(decode_image("file", file), darker), 12);
+  EXPECT_EQ(decode_image("file", jpeg(inverted, {.stored = JCS_CMYK}), 24).height, 24);
+}
+
+TEST(ImageFile, AlphaIsKeptOnRequest) {
+  const Bytes pixels = {10, 20, 30, 255, 10, 20, 30, 0, 1, 2, 3, 128};
+  const Image found = decode_rgba("file", png_file(3, 1, PNG_FORMAT_RGBA, pixels.data()));
+  EXPECT_EQ(found.channels, 4);
+  EXPECT_EQ(found.pixels, pixels);
+  const Bytes grey = {7, 9};
+  EXPECT_EQ(decode_rgba("file", png_file(2, 1, PNG_FORMAT_GRAY, grey.data())).pixels,
+            (Bytes{7, 7, 7, 255, 9, 9, 9, 255}));
+}
+
+TEST(ImageFile, AJpegIsOpaque) {
+  const Bytes file = jpeg(gradient(5, 4), {.exif = tests::exif(6)});
+  const Image rgb = decode_image("file", file), rgba = decode_rgba("file", file);
+  ASSERT_EQ(rgba.pixels.size(), std::size_t{4} * 5 * 4);
+  EXPECT_EQ(rgba.width, 4);
+  for (std::size_t i = 0; i < rgba.pixels.size(); ++i)
+    EXPECT_EQ(rgba.pixels[i], i % 4 == 3 ? 255 : rgb.pixels[i / 4 * 3 + i % 4]);
 }
 
 TEST(ImageFile, EveryBeginningOfAJpegIsCorrupt) {

@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <iostream>
-#include <map>
 #include <numeric>
 
 #include "families/seq2seq/data.h"
 #include "families/seq2seq/model.h"
+#include "load_model.h"
 #include "run_folder.h"
 
 namespace lockstep::apps {
@@ -19,28 +19,6 @@ namespace {
 
 constexpr std::size_t kMostTokens = 1000;  // of a source
 constexpr std::size_t kTexts = 320;        // that are decoded at a time: rows times beam
-
-void load(nn::Seq2Seq& model, const State& state, bool averaged) {
-  std::map<std::string, torch::Tensor> values;
-  for (const NamedTensor& tensor : state.parameters) values[tensor.name] = tensor.value;
-  if (averaged)
-    for (const NamedTensor& tensor : state.averages) values[tensor.name] = tensor.value;
-  const torch::NoGradGuard no_gradients;
-  for (auto& parameter : model.named_parameters()) {
-    const auto found = values.find(parameter.key());
-    if (found == values.end() || found->second.sizes() != parameter.value().sizes())
-      throw ConfigError("the checkpoint has no '" + parameter.key() +
-                        "' of the shape that its recipe asks for.");
-    parameter.value().copy_(found->second);
-  }
-}
-
-bool averaged(const DecodeFlags& flags, const FoundCheckpoint& found) {
-  const bool there = !found.checkpoint.state.averages.empty();
-  if (flags.weights == "averaged" && !there)
-    throw ConfigError("'" + found.path + "' has no moving averages: --weights live.");
-  return flags.weights == "auto" ? there : flags.weights == "averaged";
-}
 
 }  // namespace
 
@@ -59,8 +37,8 @@ TextDecoder::TextDecoder(const DecodeFlags& flags)
   tokens_ = text::load_tokenizer(tokens->second, found.path + "/" + kTokensFile);
   const auto& its = own<Seq2SeqRecipe>(recipe);
   model_ = std::make_shared<nn::Seq2Seq>(model_options(its.network, tokens_->size()));
-  const bool with_averages = averaged(flags, found);
-  load(*model_, checkpoint.state, with_averages);
+  const bool with_averages = takes_averages(flags.weights, found);
+  load_weights(*model_, checkpoint.state, with_averages);
   model_->eval();
   search_ = search_options(its.decode);
   if (flags.beam > 0) search_.width = flags.beam;

@@ -5,6 +5,7 @@
 
 #include <lockstep/image.h>
 #include <lockstep/random.h>
+#include <lockstep/vision/box.h>
 
 #include <array>
 #include <cstdint>
@@ -51,11 +52,6 @@ Shift random_shift(int padding, KeyedRandom& random);
 /// what lies outside is 0 before it is scaled.
 void write_shifted(const std::uint8_t* from, int height, int width, const Shift& shift,
                    const ByteScale& scale, float* to);
-
-/// A rectangle of an image, in pixels.
-struct Box {
-  double left = 0, top = 0, width = 0, height = 0;
-};
 
 /// For large images in training: 0.08 to 1 of the area, sides of 3/4 to 4/3. Where that does not
 /// fit in ten attempts: the largest box in the middle whose ratio is allowed.

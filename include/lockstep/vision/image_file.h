@@ -1,6 +1,7 @@
 #pragma once
 
-// JPEG and PNG files in memory. The content decides which of the two it is.
+// JPEG and PNG files in memory. The content decides which of the two it is. Pictures are upright:
+// EXIF's orientation is applied, and bad EXIF data ignored.
 
 #include <lockstep/image.h>
 
@@ -17,14 +18,18 @@ struct ImageSize {
 /// Refused above that, before memory is taken.
 inline constexpr std::int64_t kMostPixels = std::int64_t{64} << 20U;
 
-/// Of the image as it is stored. `path` is for messages. Throws CorruptFile.
+/// Of the upright image. `bytes` may be the beginning of a file, if it holds the whole header.
+/// `path` is for messages. Throws CorruptFile.
 ImageSize image_size(const std::string& path, std::span<const std::uint8_t> bytes);
 
-/// The image as RGB. Grey and palettes are converted, what is transparent is laid on white. A JPEG
-/// is decoded at the smallest of 1/8, 1/4, 1/2 and full size at which its short side still has
-/// `short_side` pixels; 0: full size. Throws CorruptFile when the file is not whole, has more than
-/// kMostPixels, or is a JPEG in CMYK.
+/// The upright image as RGB. Grey, palettes and CMYK (by plain multiplication, without a colour
+/// profile) are converted, what is transparent is laid on white. A JPEG is decoded at the smallest
+/// of 1/8, 1/4, 1/2 and full size at which its short side still has `short_side` pixels; 0: full
+/// size. Throws CorruptFile when the file is not whole or has more than kMostPixels.
 Image decode_image(const std::string& path, std::span<const std::uint8_t> bytes,
                    int short_side = 0);
+
+/// The same at full size as RGBA, with a PNG's own alpha; 255 everywhere where there is none.
+Image decode_rgba(const std::string& path, std::span<const std::uint8_t> bytes);
 
 }  // namespace lockstep::vision

@@ -1,0 +1,14 @@
+#pragma once
+
+// The pictures that a user names on the command line.
+
+#include <string>
+#include <vector>
+
+namespace lockstep::apps {
+
+/// Files as they are, folders with all their JPEG and PNG files (sub-folders too, by name), and
+/// patterns with * and ?. Throws ConfigError for what is not there, and when there is no picture.
+std::vector<std::string> picture_files(const std::vector<std::string>& named);
+
+}  // namespace lockstep::apps
