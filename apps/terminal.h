@@ -23,9 +23,10 @@ class StatusLine {
   /// Prints a line that stays.
   void print(const std::string& text);
 
- private:
+  /// Clears it, before something goes to the error stream.
   void erase();
 
+ private:
   const bool terminal_;
   bool shown_ = false;
   std::chrono::steady_clock::time_point last_;

@@ -10,10 +10,12 @@ namespace {
 Section init(InitRecipe& own) {
   Section section{
       "init", "What a new training begins from. A training that is resumed keeps what it has.", {}};
-  section.add("weights", own.weights,
-              "begin from these weights: a safetensors file, or a run or checkpoint of another "
-              "training; weights whose names and shapes fit are taken, and the others are told "
-              "(empty: initial weights by the seed)");
+  section.add(
+      "weights", own.weights,
+      "begin from these weights: a safetensors file, a run or checkpoint of another training, or "
+      "mobilenet_v2, which scripts/setup --scenes installs; weights whose names and shapes fit are "
+      "taken, and the others are told "
+      "(empty: initial weights by the seed)");
   section.add("freeze", own.freeze,
               "patterns of names of parameters that are not trained, in which * stands for any "
               "text, such as backbone.*; batch normalisation in frozen layers still follows the "

@@ -57,7 +57,7 @@ struct Centred {
   double y, x, height, width;
 };
 
-Centred centred(const Corners& box) {
+Centred by_centre(const Corners& box) {
   const double height = double{box.bottom} - box.top, width = double{box.right} - box.left;
   return {box.top + height / 2, box.left + width / 2, height, width};
 }
@@ -101,7 +101,7 @@ int anchors_per_cell(const AnchorOptions& options, std::size_t map) {
 }
 
 BoxCode encode(const Corners& box, const Corners& anchor) {
-  Centred to = centred(box), from = centred(anchor);
+  Centred to = by_centre(box), from = by_centre(anchor);
   for (double* size : {&to.height, &to.width, &from.height, &from.width}) *size += kCodeEpsilon;
   return {static_cast<float>(kCentreScale * (to.y - from.y) / from.height),
           static_cast<float>(kCentreScale * (to.x - from.x) / from.width),
@@ -110,7 +110,7 @@ BoxCode encode(const Corners& box, const Corners& anchor) {
 }
 
 Corners decode(const BoxCode& code, const Corners& anchor) {
-  const Centred from = centred(anchor);
+  const Centred from = by_centre(anchor);
   return corners_of(
       {code[0] / kCentreScale * from.height + from.y, code[1] / kCentreScale * from.width + from.x,
        std::exp(code[2] / kSizeScale) * from.height, std::exp(code[3] / kSizeScale) * from.width});

@@ -74,14 +74,14 @@ class CocoHandler final : public nlohmann::json_sax<nlohmann::json> {
                : scalar({.kind = CocoValue::Kind::number, .number = static_cast<double>(value)});
   }
   bool number_float(double value, const std::string&) override {
+    if (is_ignored()) return true;
     if (std::abs(value) <= kMostWhole && std::trunc(value) == value)
       return whole(static_cast<std::int64_t>(value));
     return scalar({.kind = CocoValue::Kind::number, .number = value});
   }
   bool string(std::string& value) override {
-    // Of others than the wanted fields only the kind counts, and they may be long.
-    const bool wanted = depth_ == kInRecord && field_;
-    return scalar({.kind = CocoValue::Kind::text, .text = wanted ? value : std::string()});
+    if (is_ignored()) return true;
+    return scalar({.kind = CocoValue::Kind::text, .text = std::move(value)});
   }
   bool binary(nlohmann::json::binary_t&) override { return scalar({}); }
 
@@ -117,7 +117,11 @@ class CocoHandler final : public nlohmann::json_sax<nlohmann::json> {
   static constexpr std::int64_t kInRoot = 1, kInList = 2, kInRecord = 3, kInNumbers = 4;
 
   bool scalar(CocoValue found);
+  /// Most of a file: masks.
+  bool is_ignored() const { return depth_ > kInList && !in_numbers_ && !(in_record_ && field_); }
+
   bool whole(std::int64_t value) {
+    if (is_ignored()) return true;
     return scalar({.kind = std::abs(static_cast<double>(value)) <= kMostWhole
                                ? CocoValue::Kind::whole
                                : CocoValue::Kind::number,

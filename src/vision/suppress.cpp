@@ -23,14 +23,14 @@ std::uint64_t ranked(float score, std::size_t number) {
   return (std::uint64_t{rising_key(score)} << 32U) | ~static_cast<std::uint32_t>(number);
 }
 
-std::size_t number_of(std::uint64_t rank) { return ~static_cast<std::uint32_t>(rank); }
+std::size_t ranked_number(std::uint64_t rank) { return ~static_cast<std::uint32_t>(rank); }
 
 std::vector<std::size_t> by_falling_score(std::span<const float> scores) {
   std::vector<std::uint64_t> ranks(scores.size());
   for (std::size_t i = 0; i < scores.size(); ++i) ranks[i] = ranked(scores[i], i);
   std::sort(ranks.begin(), ranks.end(), std::greater<>());
   std::vector<std::size_t> order(scores.size());
-  std::transform(ranks.begin(), ranks.end(), order.begin(), number_of);
+  std::transform(ranks.begin(), ranks.end(), order.begin(), ranked_number);
   return order;
 }
 
@@ -139,7 +139,7 @@ std::vector<Detection> detections(std::span<const Corners> anchors, std::span<co
   std::vector<Detection> found;
   while (!candidates.empty() && static_cast<int>(found.size()) < options.most) {
     std::pop_heap(candidates.begin(), candidates.end());
-    const std::size_t number = number_of(candidates.back());
+    const std::size_t number = ranked_number(candidates.back());
     candidates.pop_back();
     const std::size_t label = number / anchors.size(), anchor = number % anchors.size();
     std::vector<Corners>& same = kept[label];

@@ -87,9 +87,9 @@ TEST_F(Completion, BashOffersTheFlagsOfACommand) {
 }
 
 TEST_F(Completion, BashOffersRecipesAndTomlFiles) {
-  EXPECT_EQ(offered({"train", ""}),
-            (Words{"chat", "cifar10", "fashion", "imagefolder", "imagefolder50", "translate",
-                   "translate_sgd", "mine.toml"}));
+  EXPECT_EQ(offered({"train", ""}), (Words{"chat", "cifar10", "detect", "fashion", "imagefolder",
+                                           "imagefolder50", "ssd_mobilenet_v1", "ssd_mobilenet_v2",
+                                           "translate", "translate_sgd", "mine.toml"}));
   EXPECT_EQ(offered({"train", "image"}), (Words{"imagefolder", "imagefolder50"}));
   EXPECT_EQ(offered({"train", "m"}), (Words{"mine.toml"}));
 }

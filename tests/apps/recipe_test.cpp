@@ -109,7 +109,7 @@ TEST(Recipe, EveryWordOfEveryChoiceIsReadAndPrinted) {
       EXPECT_EQ(text_of(field), "\"" + choice->words[i] + "\"");
     }
   });
-  EXPECT_EQ(choices.size(), 10U);
+  EXPECT_EQ(choices.size(), 13U);
   EXPECT_EQ(read("", {"optimizer.name=tensorflow_rmsprop"}).optimizer.name,
             OptimizerName::tensorflow_rmsprop);
 }
@@ -268,7 +268,7 @@ TEST_F(RecipeFile, IsReadFromAPathAndNamedInErrors) {
 
 TEST_F(RecipeFile, ThatIsMissingListsWhatIsBuiltIn) {
   expect_in(refusal([] { load_recipe("fashon"); }),
-            {"no recipe 'fashon'", "cifar10, fashion, imagefolder, imagefolder50",
+            {"no recipe 'fashon'", "cifar10, detect, fashion, imagefolder, imagefolder50",
              "did you mean 'fashion'?"});
   expect_in(refusal([&] { load_recipe(folder() + "/none.toml"); }), {"no recipe", "cifar10"});
   expect_in(refusal([] { load_recipe(""); }), {"no recipe ''"});
@@ -288,7 +288,9 @@ TEST(BuiltInRecipes, AreTheFilesAndSayWhatTheyTrain) {
   const auto all = built_in_recipes();
   std::string names;
   for (const BuiltIn& recipe : all) names += recipe.name + " ";
-  EXPECT_EQ(names, "chat cifar10 fashion imagefolder imagefolder50 translate translate_sgd ");
+  EXPECT_EQ(names,
+            "chat cifar10 detect fashion imagefolder imagefolder50 ssd_mobilenet_v1 "
+            "ssd_mobilenet_v2 translate translate_sgd ");
   for (const BuiltIn& recipe : all) {
     EXPECT_GT(recipe.about.size(), 20U) << recipe.about;
     EXPECT_NE(recipe.about.front(), '#') << recipe.about;

@@ -62,6 +62,7 @@ TEST_F(CheckPictures, APixelBeyondIsCutInSilence) {
 TEST_F(CheckPictures, MoreThanAPixelBeyondIsCutAndCounted) {
   expect_fault({70, 10, 20, 20}, BoxFault::beyond,
                {"s:12: a box from 70, 10 to 90, 30 reaches beyond", "a.png, which is 80 x 60"});
+  expect_fault({70, 10, 11.25, 20}, BoxFault::beyond, {"s:12: a box from 70, 10 to 81.25, 30"});
   EXPECT_EQ(cut(set_of({{70, 10, 20, 20}})), (Box{70, 10, 10, 20}));
   EXPECT_EQ(cut(set_of({{-5, -7, 20, 20}})), (Box{0, 0, 15, 13}));
 }

@@ -11,15 +11,10 @@ using Matches = std::vector<int>;
 /// A box of the upper left corner, by its right edge: overlaps are easy to see.
 Corners strip(float right) { return {0, 0, 1, right}; }
 
-const std::vector<Corners> kAnchors = {{0, 0, 0.5F, 0.5F},
-                                       {0, 0.5F, 0.5F, 1},
-                                       {0.5F, 0, 1, 0.5F},
-                                       {0.5F, 0.5F, 1, 1},
-                                       {0, 0, 1, 1}};
+const std::vector<Corners> kAnchors = {
+    {0, 0, 0.5F, 0.5F}, {0, 0.5F, 0.5F, 1}, {0.5F, 0, 1, 0.5F}, {0.5F, 0.5F, 1, 1}, {0, 0, 1, 1}};
 
-TEST(Match, WithoutThingsAllIsBackground) {
-  EXPECT_EQ(match(kAnchors, {}), Matches(5, -1));
-}
+TEST(Match, WithoutThingsAllIsBackground) { EXPECT_EQ(match(kAnchors, {}), Matches(5, -1)); }
 
 TEST(Match, AnAnchorTakesTheThingThatItOverlapsMost) {
   const std::vector<Corners> things = {strip(0.6F), strip(0.9F)};
@@ -41,7 +36,8 @@ TEST(Match, AThingThatNoAnchorFitsForcesTheBestOne) {
 TEST(Match, OfEqualOverlapsTheLowerNumberCounts) {
   const std::vector<Corners> twice = {kAnchors[1], kAnchors[1]};
   EXPECT_EQ(match(kAnchors, twice), (Matches{-1, 0, -1, -1, -1}));
-  const std::vector<Corners> between = {{0.25F, 0.25F, 0.75F, 0.75F}};  // the first four overlap alike
+  const std::vector<Corners> between = {
+      {0.25F, 0.25F, 0.75F, 0.75F}};  // the first four overlap alike
   EXPECT_EQ(match(std::span(kAnchors).first(4), between), (Matches{0, -1, -1, -1}));
 }
 

@@ -27,7 +27,9 @@ struct Boxes {
 /// With equal boxes and scores, and boxes without area.
 Boxes random_boxes(unsigned seed, std::size_t count) {
   std::mt19937 random(seed);
-  const auto number = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+  const auto number = [&](int below) {
+    return static_cast<int>(random() % static_cast<unsigned>(below));
+  };
   Boxes result;
   for (std::size_t i = 0; i < count; ++i) {
     const auto edge = [&] { return static_cast<float>(number(60)) / 50; };
@@ -52,9 +54,9 @@ Numbers plain_suppress(const Boxes& all, double most_overlap, int most) {
   const auto box = [&](int i) { return sorted(all.boxes[static_cast<std::size_t>(i)]); };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return score(a) > score(b); });
   for (const int i : order)
-    if (static_cast<int>(kept.size()) < most &&
-        std::none_of(kept.begin(), kept.end(),
-                     [&](int k) { return overlap(box(i), box(k)) > most_overlap; }))
+    if (static_cast<int>(kept.size()) < most && std::none_of(kept.begin(), kept.end(), [&](int k) {
+          return overlap(box(i), box(k)) > most_overlap;
+        }))
       kept.push_back(i);
   return kept;
 }
@@ -86,16 +88,16 @@ TEST(Suppress, WhatIsNotFiniteOverlapsNothingAndComesFirstByScore) {
   EXPECT_EQ(suppress(boxes, {{1.F, 2.F, -inf, kNan}}, 0.5, kAll), (Numbers{3, 1, 2}));
 }
 
-const std::vector<Corners> kApart = {
-    {0, 0, 1, 1}, {0, 2, 1, 3}, {0, 4, 1, 5}, {0, 6, 1, 7}, {0, 8, 1, 9}, {0, 10, 1, 11}};
+const std::vector<Corners> kApart = {{0, 0, 1, 1}, {0, 2, 1, 3}, {0, 4, 1, 5},
+                                     {0, 6, 1, 7}, {0, 8, 1, 9}, {0, 10, 1, 11}};
 using Flags = std::vector<std::uint8_t>;
 
 TEST(Mine, AllPositivesAndTheHardestThreeTimesAsManyNegativesCount) {
   EXPECT_EQ(mine({{0.1F, 5, 4, 3, 2, 1}}, kApart, {{7, 0, 0, 0, 0, 0}}, {}),
             (Flags{1, 1, 1, 1, 0, 0}));
-  EXPECT_EQ(mine({{0.1F, 5, 4, 3, 2, 1}}, kApart, {{7, 0, 0, 0, 0, 0}},
-                 {.negatives_per_positive = 1.9}),
-            (Flags{1, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(
+      mine({{0.1F, 5, 4, 3, 2, 1}}, kApart, {{7, 0, 0, 0, 0, 0}}, {.negatives_per_positive = 1.9}),
+      (Flags{1, 1, 0, 0, 0, 0}));
 }
 
 TEST(Mine, WithoutPositivesTheLeastNumberOfNegativesCounts) {
@@ -111,8 +113,7 @@ TEST(Mine, AnchorsThatSayTheSameBoxCountOnce) {
   boxes[2] = boxes[0];  // a positive, less hard than 0
   boxes[4] = boxes[3];  // a negative
   // One positive is left, so three negatives count: 0, 1 and 3.
-  EXPECT_EQ(mine({{6, 5, 4, 3, 2, 1}}, boxes, {{0, 0, 1, 0, 0, 2}}, {}),
-            (Flags{1, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(mine({{6, 5, 4, 3, 2, 1}}, boxes, {{0, 0, 1, 0, 0, 2}}, {}), (Flags{1, 1, 0, 1, 0, 1}));
   EXPECT_EQ(mine({{6, 5, 4, 3, 2, 1}}, boxes, {{0, 0, 1, 0, 0, 2}}, {.most = 2}),
             Flags(6, 0));  // no positive among the two
 }
@@ -152,7 +153,8 @@ std::vector<Detection> plain_detections(const Picture& picture, double width, do
     for (const int kept : plain_suppress(own, options.most_overlap, options.most_per_class)) {
       const auto i = static_cast<std::size_t>(kept);
       const auto inside = [](float edge) { return std::clamp(double{edge}, 0., 1.); };
-      const double left = inside(own.boxes[i].left) * width, top = inside(own.boxes[i].top) * height;
+      const double left = inside(own.boxes[i].left) * width,
+                   top = inside(own.boxes[i].top) * height;
       all.push_back({.box = {left, top, inside(own.boxes[i].right) * width - left,
                              inside(own.boxes[i].bottom) * height - top},
                      .label = static_cast<int>(label),
@@ -162,7 +164,8 @@ std::vector<Detection> plain_detections(const Picture& picture, double width, do
   std::stable_sort(all.begin(), all.end(),
                    [](const Detection& a, const Detection& b) { return a.score > b.score; });
   std::erase_if(all, [](const Detection& one) { return !(one.box.area() > 0); });
-  if (static_cast<int>(all.size()) > options.most) all.resize(static_cast<std::size_t>(options.most));
+  if (static_cast<int>(all.size()) > options.most)
+    all.resize(static_cast<std::size_t>(options.most));
   return all;
 }
 

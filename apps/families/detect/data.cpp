@@ -52,9 +52,11 @@ BoxSet held_out(BoxSet& train, double share) {
   return test;
 }
 
-vision::BoxReading reading(const DetectRecipe& its, const std::vector<std::string>& classes = {}) {
-  return {.on_bad = its.refuse_bad ? vision::OnBadBox::refuse : vision::OnBadBox::skip,
-          .classes = classes};
+vision::BoxReading reading(const Recipe& recipe, const std::vector<std::string>& classes = {}) {
+  return {.on_bad = own<DetectRecipe>(recipe).refuse_bad ? vision::OnBadBox::refuse
+                                                         : vision::OnBadBox::skip,
+          .classes = classes,
+          .workers = recipe.data.workers};
 }
 
 /// Makes the default scenes where they are not there yet.
@@ -71,10 +73,9 @@ std::string scenes_folder() {
 }
 
 Sets read_scenes(const Recipe& recipe) {
-  const auto& its = own<DetectRecipe>(recipe);
   const std::string folder = recipe.data.path.empty() ? scenes_folder() : recipe.data.path;
   const auto part = [&](const std::string& name, const std::vector<std::string>& classes) {
-    return vision::read_coco(folder + "/" + name + ".json", folder, reading(its, classes));
+    return vision::read_coco(folder + "/" + name + ".json", folder, reading(recipe, classes));
   };
   Sets sets{.train = part("train", {}), .tests = {}};
   for (const std::string name : {"val", "val_seen"})
@@ -93,31 +94,30 @@ Sets read_coco_sets(const Recipe& recipe) {
     return given.empty() ? folder_of(file) : given;
   };
   Sets sets{.train = vision::read_coco(recipe.data.path, pictures(its.pictures, recipe.data.path),
-                                       reading(its)),
+                                       reading(recipe)),
             .tests = {}};
   if (!its.test_path.empty())
     sets.tests.emplace_back(
         "val", vision::read_coco(its.test_path, pictures(its.test_pictures, its.test_path),
-                                 reading(its, sets.train.classes)));
+                                 reading(recipe, sets.train.classes)));
   return sets;
 }
 
 Sets read_voc_sets(const Recipe& recipe) {
   const auto& its = own<DetectRecipe>(recipe);
-  Sets sets{.train = vision::read_voc(recipe.data.path, its.list, reading(its)), .tests = {}};
+  Sets sets{.train = vision::read_voc(recipe.data.path, its.list, reading(recipe)), .tests = {}};
   if (!its.test_path.empty() || !its.test_list.empty())
     sets.tests.emplace_back(
         "val", vision::read_voc(its.test_path.empty() ? recipe.data.path : its.test_path,
-                                its.test_list, reading(its, sets.train.classes)));
+                                its.test_list, reading(recipe, sets.train.classes)));
   return sets;
 }
 
 Sets read_yolo_sets(const Recipe& recipe) {
-  const auto& its = own<DetectRecipe>(recipe);
-  Sets sets{.train = vision::read_yolo(recipe.data.path, "train", reading(its)), .tests = {}};
+  Sets sets{.train = vision::read_yolo(recipe.data.path, "train", reading(recipe)), .tests = {}};
   if (vision::yolo_has_split(recipe.data.path, "val"))
     sets.tests.emplace_back(
-        "val", vision::read_yolo(recipe.data.path, "val", reading(its, sets.train.classes)));
+        "val", vision::read_yolo(recipe.data.path, "val", reading(recipe, sets.train.classes)));
   return sets;
 }
 
@@ -156,12 +156,11 @@ std::shared_ptr<const BoxSet> checked(const std::string& name, BoxSet set, const
   {
     StatusLine line;
     const auto all = static_cast<double>(std::max<std::size_t>(set.pictures.size(), 1));
-    check_pictures(set, reading(own<DetectRecipe>(recipe)).on_bad, recipe.data.workers,
-                   [&](std::int64_t done) {
-                     if (line.due())
-                       line.show("looks at the pictures of " + name + " " +
-                                 bar(static_cast<double>(done) / all, 20));
-                   });
+    check_pictures(set, reading(recipe).on_bad, recipe.data.workers, [&](std::int64_t done) {
+      if (line.due())
+        line.show("looks at the pictures of " + name + " " +
+                  bar(static_cast<double>(done) / all, 20));
+    });
   }
   if (!quiet) tell(name, set);
   return std::make_shared<const BoxSet>(std::move(set));

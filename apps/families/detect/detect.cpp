@@ -172,7 +172,8 @@ int detect(const DetectFlags& flags) {
       ++done;
       if (!next->problem.empty()) {
         ++bad;
-        status.print("lockstep: skipped: " + next->problem);
+        status.erase();
+        std::cerr << "lockstep: skipped: " << next->problem << "\n";
         continue;
       }
       inputs.push_back(next->input);
@@ -182,7 +183,7 @@ int detect(const DetectFlags& flags) {
     if (loaded.empty()) continue;
     const auto found = detector.find(inputs, sizes);
     for (std::size_t i = 0; i < loaded.size(); ++i) {
-      std::cout << line_of(loaded[i].path, found[i], detector.classes()) << "\n";
+      status.print(line_of(loaded[i].path, found[i], detector.classes()));
       results.add(loaded[i], found[i]);
     }
     if (status.due())
@@ -193,10 +194,10 @@ int detect(const DetectFlags& flags) {
   results.finish();
   if (bad == list.size())
     throw ConfigError("none of the " + std::to_string(bad) + " pictures could be read.");
-  std::cout.flush();
-  status.print(std::to_string(done - bad) + " pictures, " + std::to_string(results.things()) +
-               " things found" + (bad > 0 ? ", " + std::to_string(bad) + " skipped" : "") +
-               (flags.out.empty() ? "" : ": " + flags.out));
+  status.erase();
+  std::cerr << done - bad << " pictures, " << results.things() << " things found";
+  if (bad > 0) std::cerr << ", " << bad << " skipped";
+  std::cerr << (flags.out.empty() ? "" : ": " + flags.out) << "\n";
   return signalled() ? kStopped : kDone;
 }
 

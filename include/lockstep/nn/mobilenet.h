@@ -4,7 +4,8 @@
 // images, as classifiers and as the backbones of detectors. Weights and activations are
 // channels-last, which is faster on the CPU.
 //
-//   lockstep::Mirrored<lockstep::nn::MobileNetV2> towers(how, {.classes = 10});
+//   lockstep::Mirrored<lockstep::nn::MobileNetV2> towers(
+//       how, lockstep::nn::MobileNetOptions{.classes = 10});
 
 #include <torch/torch.h>
 

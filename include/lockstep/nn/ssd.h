@@ -31,7 +31,7 @@ struct SsdOptions {
   std::int64_t size = 300;   ///< height and width of the images; at least 64
   std::int64_t classes = 2;  ///< without background
   NormOptions norm = {};
-  double class_bias = 0;  ///< what class logits start at; -4.6 suits the focal loss
+  double class_bias = 0;  ///< what class logits start at; -4.6 suits background_as_zeros
 };
 
 /// The anchors of a network, in the order of its outputs. Throws ConfigError for options that make

@@ -87,7 +87,7 @@ class Recipe(ProgramTest):
 
     def test_an_unknown_recipe_names_those_that_there_are(self):
         self.refused(["train", "fashon"], "no recipe 'fashon'",
-                     "cifar10, fashion, imagefolder", r"did you mean 'fashion'\?")
+                     "cifar10, detect, fashion, imagefolder", r"did you mean 'fashion'\?")
 
     def test_every_command_that_takes_a_recipe_refuses_alike(self):
         for command in ("verify", "scaling"):
