@@ -16,6 +16,8 @@ import time
 
 import numpy as np
 
+import ssd
+
 LABELLED = ("chat", "cifar", "mlp", "mobilenet")  # every peer has these
 WORKLOADS = (*LABELLED, "ssd")
 BATCH = {"chat": 64, "cifar": 128, "mlp": 64, "mobilenet": 16, "ssd": 16}
@@ -29,17 +31,6 @@ SEPARABLE = (
     (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2),
     *[(512, 1)] * 5, (1024, 2), (1024, 1),
 )  # fmt: skip
-SSD_SIZE, SSD_CLASSES, SSD_STEM, SSD_LAST = 300, 2, 32, 1280
-# Inverted residuals of MobileNet-v2: expansion, output channels, blocks, first stride.
-INVERTED = (
-    (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
-    (6, 160, 3, 2), (6, 320, 1, 1),
-)  # fmt: skip
-FINE = 13  # the block whose expansion is the first feature map
-EXTRAS = ((256, 512), (128, 256), (128, 256), (64, 128))  # 1x1, then 3x3 of stride 2
-GRIDS = (19, 10, 5, 3, 2, 1)
-SCALES, RATIOS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.0), (1, 2, 0.5, 3, 0.3333)
-THINGS = 4  # at the most in an image
 ADAM = {"chat": 1e-3, "mlp": 1e-3}  # learning rates; betas 0.9 0.999, eps 1e-8
 MOMENTUM = {"cifar": (0.1, 0.9)}  # learning rate, momentum
 # Rate, decay, momentum, eps.
@@ -69,67 +60,10 @@ def separable_blocks():
         channels = width
 
 
-def inverted_blocks():
-    """MobileNet-v2, block by block: name, input channels, expanded, output, stride."""
-    channels, block = SSD_STEM, 0
-    for expansion, width, count, first_stride in INVERTED:
-        for stride in (first_stride, *[1] * (count - 1)):
-            yield f"b{block}", channels, channels * expansion, width, stride
-            channels, block = width, block + 1
-
-
-def ssd_maps():
-    """Feature maps of the detector: channels, anchors in a cell."""
-    fine = [expanded for _, _, expanded, _, _ in inverted_blocks()][FINE]
-    channels = (fine, SSD_LAST, *[width for _, width in EXTRAS])
-    return list(zip(channels, [len(cell) for cell in ssd_cells()]))
-
-
-def ssd_cells():
-    """Heights and widths of the anchors in a cell, map by map."""
-    cells = [[(0.1, 1), (SCALES[0], 2), (SCALES[0], 0.5)]]
-    for scale, following in zip(SCALES[1:], SCALES[2:]):
-        between = math.sqrt(scale * following)
-        cells.append([*[(scale, ratio) for ratio in RATIOS], (between, 1)])
-    return [
-        [(scale / math.sqrt(ratio), scale * math.sqrt(ratio)) for scale, ratio in cell]
-        for cell in cells
-    ]
-
-
-def ssd_anchors():
-    """All anchors as (top, left, bottom, right), by map, row, column, cell."""
-    anchors = []
-    for grid, cell in zip(GRIDS, ssd_cells()):
-        centres = (np.arange(grid) + 0.5) / grid
-        y, x = np.meshgrid(centres, centres, indexing="ij")
-        centre = np.stack([y, x], -1).reshape(-1, 1, 2)
-        half = np.array(cell) / 2
-        corners = np.concatenate([centre - half, centre + half], -1)
-        anchors.append(corners.reshape(-1, 4))
-    return np.concatenate(anchors).astype(np.float32)
-
-
-def things(rng, size):
-    """1 to THINGS random boxes in each image, in pixels: (top, left, bottom, right, class).
-
-    Where an image has fewer, the class is -1.
-    """
-    sides = 30 + rng.integers(210, size=(LABELINGS, size, THINGS, 2))
-    places = rng.integers(SSD_SIZE, size=(LABELINGS, size, THINGS, 2))
-    classes = rng.integers(SSD_CLASSES, size=(LABELINGS, size, THINGS, 1))
-    counts = 1 + rng.integers(THINGS, size=(LABELINGS, size, 1, 1))
-    corners = places * (SSD_SIZE - sides) // SSD_SIZE
-    there = np.arange(THINGS).reshape(-1, 1) < counts
-    return np.concatenate(
-        [corners, corners + sides, np.where(there, classes, -1)], -1
-    )
-
-
 def batches(workload, rank=0, devices=1):
     """Batches of one device to cycle through: inputs (images as NHWC), labels.
 
-    The labels of ssd are `things`.
+    The labels of ssd are `ssd.things`.
 
     The inputs are always the same and the labels contradict each other: no
     model can learn them by heart, so gradients never fade into denormals.
@@ -137,9 +71,9 @@ def batches(workload, rank=0, devices=1):
     rng, size = np.random.default_rng(0), BATCH[workload]
     part = slice(rank * size // devices, (rank + 1) * size // devices)
     if workload == "ssd":
-        shape = (1, size, SSD_SIZE, SSD_SIZE, 3)
+        shape = (1, size, ssd.SIZE, ssd.SIZE, 3)
         inputs = 0.1 * rng.standard_normal(shape, np.float32)
-        labels = things(rng, size)
+        labels = ssd.things(rng, LABELINGS, size)
     elif workload == "chat":
         inputs = rng.integers(VOCABULARY, size=(2, size, LENGTH), dtype=np.int32)
         labels = rng.integers(VOCABULARY, size=(LABELINGS, size, LENGTH))
@@ -206,7 +140,7 @@ def weights(workload):
                 normed(name + "_skip", width, kernel(1, 1, inputs, width))
         dense("logits", STAGES[-1], CIFAR_CLASSES)
     elif workload == "ssd":
-        ssd_layers(layers, normed, kernel)
+        ssd.add_layers(layers, normed, kernel)
     else:
         normed("stem", MOBILE_STEM, kernel(3, 3, 3, MOBILE_STEM))
         for name, inputs, width, _ in separable_blocks():
@@ -214,26 +148,6 @@ def weights(workload):
             normed(name + "_point", width, kernel(1, 1, inputs, width))
         dense("logits", SEPARABLE[-1][0], MOBILE_CLASSES)
     return layers
-
-
-def ssd_layers(layers, normed, kernel):
-    """The layers of ssd, in order: backbone, extra maps, heads."""
-    normed("stem", SSD_STEM, kernel(3, 3, 3, SSD_STEM))
-    for name, inputs, expanded, width, _ in inverted_blocks():
-        if expanded != inputs:
-            normed(name + "_expand", expanded, kernel(1, 1, inputs, expanded))
-        normed(name + "_depth", expanded, kernel(3, 3, expanded, 1, fan=9))
-        normed(name + "_project", width, kernel(1, 1, expanded, width))
-    normed("last", SSD_LAST, kernel(1, 1, width, SSD_LAST))
-    channels = SSD_LAST
-    for index, (narrow, width) in enumerate(EXTRAS):
-        normed(f"extra{index}_point", narrow, kernel(1, 1, channels, narrow))
-        normed(f"extra{index}_conv", width, kernel(3, 3, narrow, width))
-        channels = width
-    for index, (channels, cell) in enumerate(ssd_maps()):
-        for kind, numbers in ("codes", 4), ("logits", SSD_CLASSES + 1):
-            zeros = np.zeros(cell * numbers, np.float32)
-            layers[kind + str(index)] = (kernel(1, 1, channels, zeros.size), zeros)
 
 
 def parser(description, workloads=WORKLOADS):

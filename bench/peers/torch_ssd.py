@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import common
+import ssd
 from torch_layers import conv, conv6
 
 OVERLAP = 0.5  # of an anchor that belongs to a thing
@@ -41,18 +41,18 @@ def block(inputs, expanded, width, stride):
 
 def backbone():
     """MobileNet-v2 in two parts: up to the first feature map, and the rest."""
-    fine, coarse = [conv6(3, common.SSD_STEM, 3, 2)], []
-    for index, (_, *shape) in enumerate(common.inverted_blocks()):
+    fine, coarse = [conv6(3, ssd.STEM, 3, 2)], []
+    for index, (_, *shape) in enumerate(ssd.inverted_blocks()):
         inputs, _, width, stride = shape
-        if index == common.FINE:  # has no skip connection, so it can be cut
+        if index == ssd.FINE:  # has no skip connection, so it can be cut
             expand, *rest = block(*shape)
             fine.append(expand)
             coarse += rest
         else:
             same = stride == 1 and inputs == width
-            part = fine if index < common.FINE else coarse
+            part = fine if index < ssd.FINE else coarse
             part.append(Inverted(block(*shape), same))
-    coarse.append(conv6(width, common.SSD_LAST, 1))
+    coarse.append(conv6(width, ssd.LAST, 1))
     return nn.Sequential(*fine), nn.Sequential(*coarse)
 
 
@@ -66,13 +66,13 @@ class Head(nn.Module):
     def __init__(self, channels, cell):
         super().__init__()
         self.codes = nn.Conv2d(channels, cell * 4, 1)
-        self.logits = nn.Conv2d(channels, cell * (common.SSD_CLASSES + 1), 1)
+        self.logits = nn.Conv2d(channels, cell * (ssd.CLASSES + 1), 1)
 
     def forward(self, x):
         codes, logits = self.codes(x), self.logits(x)
         return [
             y.permute(0, 2, 3, 1).reshape(len(x), -1, size)
-            for y, size in ((codes, 4), (logits, common.SSD_CLASSES + 1))
+            for y, size in ((codes, 4), (logits, ssd.CLASSES + 1))
         ]
 
 
@@ -82,11 +82,11 @@ class Ssd(nn.Module):
     def __init__(self):
         super().__init__()
         self.fine, self.coarse = backbone()
-        channels = (common.SSD_LAST, *[width for _, width in common.EXTRAS])
-        shapes = zip(channels, common.EXTRAS)
+        channels = (ssd.LAST, *[width for _, width in ssd.EXTRAS])
+        shapes = zip(channels, ssd.EXTRAS)
         self.extras = nn.ModuleList(extra(c, *shape) for c, shape in shapes)
-        self.heads = nn.ModuleList(Head(*shape) for shape in common.ssd_maps())
-        self.register_buffer("anchors", torch.from_numpy(common.ssd_anchors()))
+        self.heads = nn.ModuleList(Head(*shape) for shape in ssd.maps())
+        self.register_buffer("anchors", torch.from_numpy(ssd.anchors()))
 
     def forward(self, images, targets):
         maps = [self.fine(images)]
@@ -102,7 +102,7 @@ def targets(things):
     result = []
     for rows in things:
         rows = rows[rows[:, 4] >= 0]
-        boxes = rows[:, :4].float() / common.SSD_SIZE
+        boxes = rows[:, :4].float() / ssd.SIZE
         result.append({"boxes": boxes, "labels": rows[:, 4] + 1})
     return result
 
