@@ -18,6 +18,17 @@ torch::Tensor normed(nn::BatchNorm2d& norm, const torch::Tensor& x) {
                            /*cudnn_enabled=*/true);
 }
 
+/// The convolution, by oneDNN on a CPU. With one thread and below 16 images LibTorch computes a 1x1
+/// convolution by a matrix product that is slower in training, unless it has a dilation, which says
+/// nothing about a single point.
+torch::Tensor convolved(nn::Conv2d& convolution, const torch::Tensor& x) {
+  const bool is_point = convolution->weight.size(-1) == 1;
+  if (!is_point || x.is_cuda()) return convolution(x);
+  const auto& stride = convolution->options.stride();
+  return nn::functional::conv2d(x, convolution->weight,
+                                nn::functional::Conv2dFuncOptions().stride(stride).dilation(2));
+}
+
 nn::BatchNorm2d norm_of(std::int64_t channels, const NormOptions& norm) {
   return nn::BatchNorm2d(
       nn::BatchNorm2dOptions(channels).eps(norm.epsilon).momentum(norm.momentum));
@@ -70,7 +81,7 @@ ConvNorm::ConvNorm(const Shape& shape, const NormOptions& how) {
 }
 
 torch::Tensor ConvNorm::forward(const torch::Tensor& x) {
-  torch::Tensor y = normed(norm, convolution(x));
+  torch::Tensor y = normed(norm, convolved(convolution, x));
   return torch::relu6_(y);
 }
 
@@ -157,7 +168,7 @@ struct InvertedResidual : nn::Module {
 
   /// The output for `x`, of which `wide` is the expansion.
   torch::Tensor reduced(const torch::Tensor& wide, const torch::Tensor& x) {
-    torch::Tensor y = normed(norm, project(depthwise->forward(wide)));
+    torch::Tensor y = normed(norm, convolved(project, depthwise->forward(wide)));
     return is_residual ? y.add_(x) : y;
   }
 
