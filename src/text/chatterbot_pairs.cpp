@@ -2,26 +2,36 @@
 
 #include <optional>
 
+#include "base/file.h"
+#include "base/yaml_events.h"
 #include "text/pair_rules.h"
-#include "text/yaml_events.h"
 
 namespace lockstep::text {
 namespace {
+
+using base::YamlEvents;
+
+constexpr std::uint64_t kMostYamlBytes = std::uint64_t{64} << 20U;
 
 struct Line {
   std::string text;
   Place place;
 };
 
+Place place_of(YamlEvents& yaml) {
+  const base::YamlPlace place = yaml.place();
+  return {yaml.path(), place.line, place.offset};
+}
+
 /// From the beginning of the list of its lines to the end.
 void read_conversation(YamlEvents& yaml, PairRules& rules) {
-  const Place begin = yaml.place();
+  const Place begin = place_of(yaml);
   std::optional<Line> before;
   int lines = 0;
   while (yaml.next() != YAML_SEQUENCE_END_EVENT) {
     if (yaml.type() != YAML_SCALAR_EVENT)
       yaml.fail("a line of a conversation: a text, in quotes if it has a colon,");
-    Line line{yaml.scalar(), yaml.place()};
+    Line line{yaml.scalar().value_or(std::string(kNoText)), place_of(yaml)};
     if (before) rules.add({before->text, before->place}, {line.text, line.place});
     before = std::move(line);
     lines = lines < 2 ? lines + 1 : lines;
@@ -35,7 +45,7 @@ void read_conversations(YamlEvents& yaml, PairRules& rules) {
     if (yaml.type() == YAML_SEQUENCE_START_EVENT)
       read_conversation(yaml, rules);
     else if (yaml.type() == YAML_SCALAR_EVENT)  // one line, which nothing follows
-      rules.add_fault(PairFault::empty_side, yaml.place());
+      rules.add_fault(PairFault::empty_side, place_of(yaml));
     else
       yaml.fail("a conversation: a list of texts,");
   }
@@ -65,7 +75,7 @@ void read_document(YamlEvents& yaml, PairRules& rules) {
 PairReport read_chatterbot_pairs(const std::string& path, OnBadPair on_bad, const PairSink& sink) {
   PairRules rules(on_bad, sink);
   for (const std::string& file : pair_files(path, ".yml")) {
-    YamlEvents yaml(file);
+    YamlEvents yaml(file, base::read_bytes(file, kMostYamlBytes));
     yaml.next();
     if (yaml.next() == YAML_STREAM_END_EVENT) yaml.fail("a document with \"conversations\"");
     while (yaml.type() == YAML_DOCUMENT_START_EVENT) {

@@ -176,9 +176,9 @@ TEST_F(YoloReader, BrokenYamlSaysTheLine) {
     expect_error<CorruptFile>([&] { read(text); }, {"data.yaml", part});
   };
   corrupt("names: [cat\ntrain: images\n", "YAML in line 2");
-  corrupt("names: [cat]\n\ntrain: \"images\xff\"\n", "YAML in line 3");
-  refuses("names: [cat]\nextra: " + std::string(1000, '[') + std::string(1000, ']'),
-          {"data.yaml:2: lists and mappings are nested too deeply"});
+  corrupt("names: [cat]\n\ntrain: \"images\xff\"\n", "UTF-8 in line 3");
+  corrupt("names: [cat]\nextra: " + std::string(1000, '[') + std::string(1000, ']'),
+          "lists and mappings that are nested less deeply in line 2");
   EXPECT_THROW(read_yolo(folder_.path("none.yaml"), "train"), IoError);
 }
 

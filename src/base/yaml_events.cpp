@@ -1,15 +1,14 @@
-#include "text/yaml_events.h"
+#include "base/yaml_events.h"
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
-#include "base/file.h"
 #include "base/utf8.h"
 
-namespace lockstep::text {
+namespace lockstep::base {
 namespace {
 
-constexpr std::uint64_t kMostYamlBytes = std::uint64_t{64} << 20U;
 constexpr int kMostDepth = 64;
 
 /// U+10FFFF, which is no character and never will be one, but which libyaml reads: it refuses a
@@ -18,7 +17,7 @@ constexpr std::string_view kMark = "\xf4\x8f\xbf\xbf";
 
 std::string_view without_mark(const std::vector<std::uint8_t>& bytes) {
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.starts_with(base::kByteOrderMark)) text.remove_prefix(base::kByteOrderMark.size());
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   return text;
 }
 
@@ -27,7 +26,7 @@ std::string marked(std::string_view text) {
   result.reserve(text.size());
   while (!text.empty()) {
     const std::string_view from = text;
-    result += base::take_character(text) ? from.substr(0, from.size() - text.size()) : kMark;
+    result += take_character(text) ? from.substr(0, from.size() - text.size()) : kMark;
   }
   return result;
 }
@@ -39,9 +38,9 @@ std::size_t characters(std::string_view valid) {
 
 }  // namespace
 
-YamlEvents::YamlEvents(std::string path)
+YamlEvents::YamlEvents(std::string path, std::vector<std::uint8_t> bytes)
     : path_(std::move(path)),
-      bytes_(base::read_bytes(path_, kMostYamlBytes)),
+      bytes_(std::move(bytes)),
       original_(without_mark(bytes_)),
       text_(marked(original_)),
       rest_(original_) {
@@ -76,19 +75,20 @@ void YamlEvents::fail_to_parse() {
 
 /// libyaml counts characters. Called with places from the first to the last.
 std::uint64_t YamlEvents::offset(std::size_t character) {
-  for (; character_ < character && !rest_.empty(); ++character_) base::take_character(rest_);
+  for (; character_ < character && !rest_.empty(); ++character_) take_character(rest_);
   return bytes_.size() - rest_.size();
 }
 
-Place YamlEvents::place() {
+YamlPlace YamlEvents::place() {
   const yaml_mark_t& mark = event_.start_mark;
-  return {path_, mark.line + 1, offset(mark.index)};
+  return {mark.line + 1, offset(mark.index)};
 }
 
-std::string YamlEvents::scalar() {
+std::optional<std::string> YamlEvents::scalar() {
   const auto& found = event_.data.scalar;
   std::string text(reinterpret_cast<const char*>(found.value), found.length);
-  return text.find(kMark) == std::string::npos ? text : std::string(kNoText);
+  if (text.find(kMark) != std::string::npos) return {};
+  return text;
 }
 
 void YamlEvents::skip() {
@@ -102,8 +102,8 @@ void YamlEvents::skip() {
 }
 
 void YamlEvents::fail(const std::string& expected) {
-  const Place at = place();
-  throw CorruptFile(path_, at.offset, expected + " in line " + std::to_string(at.number));
+  const YamlPlace at = place();
+  throw CorruptFile(path_, at.offset, expected + " in line " + std::to_string(at.line));
 }
 
-}  // namespace lockstep::text
+}  // namespace lockstep::base

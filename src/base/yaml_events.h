@@ -3,20 +3,25 @@
 #include <lockstep/error.h>
 #include <yaml.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "text/pair_rules.h"
+namespace lockstep::base {
 
-namespace lockstep::text {
+struct YamlPlace {
+  std::uint64_t line = 0;    ///< from 1
+  std::uint64_t offset = 0;  ///< in bytes
+};
 
 /// The events of a YAML file, one after the other, and where they stand.
 class YamlEvents {
  public:
-  /// Reads the file. Throws IoError or CorruptFile.
-  explicit YamlEvents(std::string path);
+  /// `path` is for errors.
+  YamlEvents(std::string path, std::vector<std::uint8_t> bytes);
   ~YamlEvents();
   YamlEvents(const YamlEvents&) = delete;
   YamlEvents& operator=(const YamlEvents&) = delete;
@@ -25,9 +30,13 @@ class YamlEvents {
   yaml_event_type_t next();
 
   yaml_event_type_t type() const { return event_.type; }
-  Place place();         ///< of the event; the path in it lives as long as this
-  std::string scalar();  ///< of a scalar: its text as written; kNoText when it has bad UTF-8
-  void skip();           ///< goes to the last event of the node that the event begins
+  const std::string& path() const { return path_; }
+  YamlPlace place();                    ///< of the event
+  std::optional<std::string> scalar();  ///< of a scalar: its text; none when it has bad UTF-8
+  bool is_plain() const {
+    return event_.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+  }             ///< no quotes
+  void skip();  ///< goes to the last event of the node that the event begins
   [[noreturn]] void fail(const std::string& expected);  ///< throws CorruptFile with the line
 
  private:
@@ -44,4 +53,4 @@ class YamlEvents {
   std::size_t character_ = 0;
 };
 
-}  // namespace lockstep::text
+}  // namespace lockstep::base
