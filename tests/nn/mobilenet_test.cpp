@@ -10,7 +10,6 @@ namespace mobilenet_test {
 
 using namespace training;
 using torchvision::shape_of;
-using torchvision::sines;
 using torchvision::tensors_of;
 
 class MobileNets : public OnOneThread {};
@@ -23,34 +22,15 @@ TEST_F(MobileNets, ParameterCountsAreThoseOfThePapers) {
 }
 
 TEST_F(MobileNets, NamesAndShapesOfV2AreTorchvisions) {
-  for (const std::string width : {"1.0", "0.35"}) {
-    const auto found = tensors_of(MobileNetV2({.width = std::stod(width)}));
-    const auto expected = torchvision::tensors("mobilenet_names.txt", width);
-    ASSERT_EQ(expected.size(), 314U);
-    EXPECT_EQ(found.size(), expected.size());
-    for (const auto& [name, shape] : expected) {
-      ASSERT_TRUE(found.contains(name)) << width << ' ' << name;
-      EXPECT_EQ(shape_of(found.at(name)), shape) << width << ' ' << name;
-    }
-  }
+  for (const std::string width : {"1.0", "0.35"})
+    torchvision::expect_names_and_shapes(MobileNetV2({.width = std::stod(width)}),
+                                         "mobilenet_names.txt", "mobilenet_v2_" + width);
 }
 
 TEST_F(MobileNets, LogitsOfV2AreTorchvisionsForTheSameWeights) {
   for (const std::string width : {"1.0", "0.35"}) {
     MobileNetV2 model({.width = std::stod(width), .classes = 7});
-    model.to(torch::kFloat64);
-    model.eval();
-    const torch::NoGradGuard no_gradients;
-    auto tensors = tensors_of(model);
-    int k = 0;
-    for (const auto& [name, shape] : torchvision::tensors("mobilenet_names.txt", width))
-      if (!name.ends_with("num_batches_tracked"))
-        tensors.at(name).copy_(torchvision::weight(name, tensors.at(name), k++));
-    const torch::Tensor logits = model.forward(sines({1, 3, 70, 64}, 0, 0, 1)).squeeze(0);
-    const torch::Tensor expected = torchvision::logits("mobilenet_logits.txt", width);
-    ASSERT_EQ(logits.sizes(), expected.sizes());
-    // In double precision only the order of sums differs.
-    EXPECT_TRUE(torch::allclose(logits, expected, 1e-9, 1e-9)) << logits << expected;
+    torchvision::expect_logits(model, "mobilenet_names.txt", "mobilenet_v2_" + width);
   }
 }
 

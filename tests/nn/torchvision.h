@@ -2,6 +2,7 @@
 
 // torchvision's networks as files in tests/oracles: the names, shapes and logits to compare with.
 
+#include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <cmath>
@@ -34,8 +35,8 @@ inline std::vector<NamedShape> tensors(const std::string& file, const std::strin
   return result;
 }
 
-inline torch::Tensor logits(const std::string& file, const std::string& network) {
-  std::ifstream stream = oracle(file);
+inline torch::Tensor logits(const std::string& network) {
+  std::ifstream stream = oracle("torchvision_logits.txt");
   std::vector<double> result;
   for (std::string line, of; std::getline(stream, line);) {
     std::istringstream words(line);
@@ -74,6 +75,35 @@ inline torch::Tensor weight(const std::string& name, const torch::Tensor& like, 
     return sines(like.sizes(), k, 0,
                  std::sqrt(2 / static_cast<double>(like.numel() / like.size(0))));
   return sines(like.sizes(), k, name.ends_with("weight") ? 1 : 0, 0.1);
+}
+
+/// `names` is a file in tests/oracles, as in `tensors`.
+inline void expect_names_and_shapes(const torch::nn::Module& model, const std::string& names,
+                                    const std::string& network) {
+  const auto found = tensors_of(model);
+  const auto expected = tensors(names, network);
+  EXPECT_EQ(found.size(), expected.size());
+  for (const auto& [name, shape] : expected) {
+    ASSERT_TRUE(found.contains(name)) << network << ' ' << name;
+    EXPECT_EQ(shape_of(found.at(name)), shape) << network << ' ' << name;
+  }
+}
+
+/// Changes the model's weights, in place.
+template <class Model>
+void expect_logits(Model& model, const std::string& names, const std::string& network) {
+  model.to(torch::kFloat64);
+  model.eval();
+  const torch::NoGradGuard no_gradients;
+  auto all = tensors_of(model);
+  int k = 0;
+  for (const auto& [name, shape] : tensors(names, network))
+    if (!name.ends_with("num_batches_tracked")) all.at(name).copy_(weight(name, all.at(name), k++));
+  const torch::Tensor found = model.forward(sines({1, 3, 70, 64}, 0, 0, 1)).squeeze(0);
+  const torch::Tensor expected = logits(network);
+  ASSERT_EQ(found.sizes(), expected.sizes());
+  // In double precision only the order of sums differs.
+  EXPECT_TRUE(torch::allclose(found, expected, 1e-9, 1e-9)) << found << expected;
 }
 
 }  // namespace torchvision

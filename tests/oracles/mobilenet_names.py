@@ -1,4 +1,4 @@
-"""Writes mobilenet_names.txt: the tensors of torchvision's MobileNet v2, a line each: width, name, shape.
+"""Writes mobilenet_names.txt: the tensors of torchvision's MobileNet v2, a line each: network, name, shape.
 
 Needs torch and torchvision from PyPI (the list in this folder is of torchvision 0.29.2):
 
@@ -12,4 +12,4 @@ for width in (1.0, 0.35):
     with torch.device("meta"):
         model = torchvision.models.mobilenet_v2(width_mult=width)
     for name, tensor in model.state_dict().items():
-        print(width, name, "x".join(str(size) for size in tensor.shape) or "scalar")
+        print(f"mobilenet_v2_{width}", name, "x".join(str(size) for size in tensor.shape) or "scalar")

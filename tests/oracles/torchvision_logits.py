@@ -1,10 +1,10 @@
-"""Writes resnet_logits.txt: what torchvision's ResNets say of one image, a line each: network, logits.
+"""Writes torchvision_logits.txt: what its networks say of one image, a line each: network, logits.
 
 Weights and image are sines, so that the test can make the same: tensor k of the state has the element
 centre + spread * sin(0.37 * i + k) at place i. Needs torch and torchvision from PyPI (the numbers in
 this folder are of torchvision 0.29.2):
 
-    python3 tests/oracles/resnet_logits.py > tests/oracles/resnet_logits.txt
+    python3 tests/oracles/torchvision_logits.py > tests/oracles/torchvision_logits.txt
 """
 
 import math
@@ -27,8 +27,15 @@ def weight(name, shape, k):
     return sines(shape, k, 1 if name.endswith("weight") else 0, 0.1)
 
 
-for network in ("resnet18", "resnet50"):
-    model = getattr(torchvision.models, network)(num_classes=7).double().eval()
+models, classes = torchvision.models, 7
+networks = {
+    "resnet18": models.resnet18(num_classes=classes),
+    "resnet50": models.resnet50(num_classes=classes),
+    "mobilenet_v2_1.0": models.mobilenet_v2(num_classes=classes),
+    "mobilenet_v2_0.35": models.mobilenet_v2(num_classes=classes, width_mult=0.35),
+}
+for network, model in networks.items():
+    model.double().eval()
     state = {name: tensor for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
     with torch.no_grad():
         for k, (name, tensor) in enumerate(state.items()):
