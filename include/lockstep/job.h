@@ -9,7 +9,9 @@
 #include <lockstep/stream.h>
 
 #include <concepts>
+#include <deque>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -80,11 +82,20 @@ class AnyLoss {
   using Staged = decltype(std::declval<S&>().stage(std::declval<Batch>()));
 
   template <class LossFn>
-  requires(!std::same_as<LossFn, AnyLoss>) AnyLoss(LossFn loss)  // NOLINT: it is one
-      : step_([loss = std::move(loss)](S& strategy, Staged& batch,
-                                       const StepOptions& how) -> StepReport {
-          return strategy.step(batch, loss, how);
-        }) {}
+  requires(!std::same_as<LossFn, AnyLoss>) AnyLoss(LossFn loss) {  // NOLINT: it is one
+    step_ = [loss](S& strategy, Staged& batch, const StepOptions& how) -> StepReport {
+      return strategy.step(batch, loss, how);
+    };
+    begin_ = [loss](S& strategy, Staged& batch, const StepOptions& how) {
+      if constexpr (requires { strategy.begin(batch, loss, how); })
+        strategy.begin(batch, loss, how);
+    };
+  }
+
+  /// The step on this batch is to come: a strategy that works ahead begins with it.
+  void begin(S& strategy, Staged& batch, const StepOptions& how) const {
+    begin_(strategy, batch, how);
+  }
 
   StepReport step(S& strategy, Staged& batch, const StepOptions& how) const {
     return step_(strategy, batch, how);
@@ -92,6 +103,7 @@ class AnyLoss {
 
  private:
   std::function<StepReport(S&, Staged&, const StepOptions&)> step_;
+  std::function<void(S&, Staged&, const StepOptions&)> begin_;
 };
 
 /// A Job on a strategy: Mirrored<Model>, or any other class that has its stage, step and evaluate.
@@ -174,27 +186,21 @@ class StrategyJob : public Job {
     return made;
   }
 
-  /// Stages the next batch before the last step on this one, so that accelerators copy it
+  /// Stages batches ahead of the step, so that accelerators copy them, or begin with them,
   /// meanwhile.
   std::optional<StepReport> step() override {
     const Seconds begin = strategy_->now();
-    if (!staged_) stage_next();
-    if (!staged_) return std::nullopt;
-    const Phase& phase = phase_at(strategy_->steps());
     try {
-      std::optional<Staged> last;  // the batch, if no other step is to have it
-      Position next = position_;
-      if (!phase_at(strategy_->steps() + 1).same_batch) {
-        last = std::move(staged_);
-        next = input_->position();
-        stage_next();
+      while (std::ssize(coming_) <= strategy_->lookahead() && stage_next()) {
       }
+      if (coming_.empty()) return std::nullopt;
+      const Coming now = std::move(coming_.front());
+      coming_.pop_front();
       const Seconds input = strategy_->now() - begin;
-      StepReport report = phase.loss.step(*strategy_, last ? *last : *staged_,
-                                          {.update = phase.update, .phase = phase.name});
+      StepReport report = now.phase->loss.step(*strategy_, *now.batch, how(*now.phase));
       report.time += input;
       for (TowerReport& tower : report.towers) tower.input += input;
-      position_ = next;
+      position_ = now.after;
       return report;
     } catch (...) {
       seek(position_);
@@ -206,7 +212,9 @@ class StrategyJob : public Job {
 
   void seek(const Position& position) override {
     input_->seek(position);
-    staged_.reset();
+    coming_.clear();
+    last_.reset();
+    if constexpr (requires { strategy_->drop(); }) strategy_->drop();
     position_ = position;
   }
 
@@ -239,6 +247,13 @@ class StrategyJob : public Job {
     std::function<std::optional<Summary>(const Evaluating&)> evaluate;
   };
 
+  /// A step to come.
+  struct Coming {
+    const Phase* phase;
+    std::shared_ptr<Staged> batch;
+    Position after;  ///< of the input, once the step is done
+  };
+
   const Phase& phase_at(std::int64_t step) const {
     std::int64_t round = 0;
     for (const Phase& phase : phases_) round += phase.steps;
@@ -248,9 +263,25 @@ class StrategyJob : public Job {
     return phases_[i];
   }
 
-  void stage_next() {
-    staged_.reset();
-    if (auto batch = input_->next()) staged_ = strategy_->stage(std::move(*batch));
+  static StepOptions how(const Phase& phase) {
+    return {.update = phase.update, .phase = phase.name};
+  }
+
+  /// False when the input has ended.
+  bool stage_next() {
+    const std::int64_t step = strategy_->steps() + std::ssize(coming_);
+    const Phase& phase = phase_at(step);
+    if (!phase.same_batch || !last_) {
+      before_ = input_->position();
+      auto batch = input_->next();
+      if (!batch) return false;
+      last_ = std::make_shared<Staged>(strategy_->stage(std::move(*batch)));
+    }
+    // The batch comes again after a resume if the step after this one is to have it.
+    coming_.push_back(
+        {&phase, last_, phase_at(step + 1).same_batch ? before_ : input_->position()});
+    phase.loss.begin(*strategy_, *last_, how(phase));
+    return true;
   }
 
   std::unique_ptr<S> strategy_;
@@ -258,7 +289,9 @@ class StrategyJob : public Job {
   std::vector<Phase> phases_;
   std::int64_t steps_per_epoch_;
   Position position_;
-  std::optional<Staged> staged_;
+  std::deque<Coming> coming_;
+  std::shared_ptr<Staged> last_;  // the batch that was read last, and where it began
+  Position before_;
   std::vector<Set> sets_;
   std::map<std::string, std::string> files_;
   std::map<std::string, std::function<Image()>> images_;

@@ -40,8 +40,11 @@ struct StepReport {
   Seconds time{};            ///< that it took, including the wait for the batch
   double gradient_norm = 0;  ///< of the averaged gradient, before clipping to global_norm
   bool clipped = false;      ///< to global_norm
-  std::vector<TowerReport> towers = {};
-  std::vector<std::string> notes = {};  ///< said once: parameters without a gradient, shared cores
+  /// Updates between the weights that the gradient was computed with and this one. Nothing: the
+  /// strategy has no such delay.
+  std::optional<std::int64_t> staleness = std::nullopt;
+  std::vector<TowerReport> towers = {};  ///< that took part
+  std::vector<std::string> notes = {};   ///< said once: parameters without a gradient, shared cores
 };
 
 /// A stage of a step, by its name and its time.

@@ -30,6 +30,9 @@ class Strategy {
   virtual const Method& method() const = 0;  ///< with the optimizers as they are now
   virtual const Where& where() const = 0;
 
+  /// How many batches are best staged ahead of the step at work.
+  virtual std::int64_t lookahead() const { return 1; }
+
   virtual Seconds now() const = 0;  ///< by the devices' clock: simulated ones have virtual time
 
   virtual std::int64_t steps() const = 0;    ///< taken so far, skipped ones included
