@@ -27,6 +27,26 @@ enum class Reduction {
   fast,   ///< in the order that moves the fewest bytes: the result depends on the devices
 };
 
+/// In which order asynchronous updates are applied.
+enum class Order {
+  delay,  ///< in the order of the batches: the number of devices never changes the result
+  free,   ///< as gradients arrive: the result depends on the devices and on their speed
+};
+
+/// What Async<Model> computes.
+struct Asynchrony {
+  Order order = Order::delay;
+  /// Order::delay: the gradient of batch u is computed with the weights before update u - delay, so
+  /// that delay + 1 devices compute at a time. 0: as Mirrored does with the same shards.
+  int delay = 3;
+  /// Order::free: the most updates between the weights that a gradient was computed with and its
+  /// own update. Nothing: no bound.
+  std::optional<int> staleness = std::nullopt;
+  /// Delay compensation (DC-ASGD): adds this times g * g * (weights now - weights then) to a
+  /// gradient g. 0: off.
+  double compensation = 0;
+};
+
 /// Parameters with an optimizer of their own: those whose name matches `pattern`, in which * stands
 /// for any text, and no group before it.
 struct Group {
@@ -46,6 +66,7 @@ struct Method {
   Precision precision = Precision::float32;  ///< of forward and backward; weights stay as they are
   LossScaling loss_scaling = {};             ///< for Precision::float16
   Reduction reduction = Reduction::exact;
+  std::optional<Asynchrony> async = std::nullopt;  ///< of Async<Model> only
 };
 
 /// Every field by name, as text: {"optimizer", "adam"}, {"optimizer.lr", "0.001"},

@@ -16,6 +16,12 @@ struct NamedTensor {
   torch::Tensor value;
 };
 
+/// The weights before an update that is not long ago, which gradients to come are computed with.
+struct OlderVersion {
+  std::vector<NamedTensor> parameters = {}, buffers = {};
+  double loss_scale = 0;  ///< of float16; 0: another precision
+};
+
 /// Copies, on the CPU, under the model's own parameter names.
 struct State {
   std::int64_t steps = 0;    ///< taken, skipped ones included
@@ -35,6 +41,7 @@ struct State {
   std::map<std::string, std::string> changed = {};
   std::vector<std::string> held = {};       ///< of `parameters`, those that are not trained now
   std::vector<NamedTensor> gradients = {};  ///< averaged (and clipped) gradient of the last step
+  std::vector<OlderVersion> older = {};     ///< of Async, the oldest first
 };
 
 }  // namespace lockstep

@@ -106,6 +106,13 @@ std::map<std::string, std::string> fields_of(const Method& method) {
     fields["moving_average.decay"] = text(method.moving_average->decay);
     fields["moving_average.warm_up"] = text(method.moving_average->warm_up);
   }
+  if (const auto& async = method.async) {
+    const bool delay = async->order == Order::delay;
+    fields["async.order"] = delay ? "delay" : "free";
+    if (delay) fields["async.delay"] = std::to_string(async->delay);
+    if (!delay && async->staleness) fields["async.staleness"] = std::to_string(*async->staleness);
+    if (async->compensation != 0) fields["async.compensation"] = text(async->compensation);
+  }
   if (method.precision == Precision::float16) {
     fields["loss_scaling.initial"] = text(method.loss_scaling.initial);
     fields["loss_scaling.growth_interval"] = std::to_string(method.loss_scaling.growth_interval);

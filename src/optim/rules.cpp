@@ -75,6 +75,13 @@ std::vector<int> sizes_of_groups(const Method& method, std::span<const std::stri
 
 }  // namespace
 
+std::size_t most_slots(const Method& method) {
+  std::size_t most = 0;
+  for (std::size_t i = 0; i <= method.groups.size(); ++i)
+    most = std::max(most, slots_of(optimizer_of(method, i)).size());
+  return most;
+}
+
 double weight_decay(const Optimizer& optimizer) {
   return std::visit([](const auto& kind) { return kind.weight_decay; }, optimizer);
 }

@@ -36,6 +36,9 @@ Optimizer& optimizer_of(Method& method, std::size_t number);
 /// The number of the group with this very pattern. Throws ConfigError that lists the groups.
 std::size_t group_number(const Method& method, const std::string& pattern);
 
+/// The most slots that an optimizer of the method has.
+std::size_t most_slots(const Method& method);
+
 double weight_decay(const Optimizer& optimizer);
 
 /// Throws ConfigError for a value out of range; `where` is "optimizer", or names a group.

@@ -106,10 +106,7 @@ SliceUpdate::SliceUpdate(const arena::Layout& layout, arena::Slice range, torch:
   const auto allocate = [this] {
     return arena::allocate(parameters_.numel(), parameters_.scalar_type(), parameters_.device());
   };
-  std::size_t most = 0;
-  for (std::size_t i = 0; i <= method.groups.size(); ++i)
-    most = std::max(most, slots_of(optimizer_of(method, i)).size());
-  for (std::size_t i = 0; i < most; ++i) slots_.push_back(allocate());
+  for (std::size_t i = 0; i < most_slots(method); ++i) slots_.push_back(allocate());
   if (method.moving_average) average_ = allocate().copy_(parameters_);
   number_ = torch::zeros({}, parameters_.options().dtype(torch::kFloat32));
   cut_blocks(method);
@@ -140,6 +137,7 @@ void SliceUpdate::cut_blocks(const Method& method) {
     }
   }
   bool needs_scratch = false;
+  if (method.async && method.async->compensation != 0) needs_scratch = true;
   for (std::size_t i = 0; i <= method.groups.size(); ++i)
     needs_scratch |= std::holds_alternative<RmsProp>(optimizer_of(method, i));
   if (!needs_scratch) return;
@@ -158,6 +156,30 @@ void SliceUpdate::apply(const Method& method, Moment moment, std::span<const cha
   for (std::span<const char>* flags : {&reached, &moment.selected})
     if (std::ranges::find(*flags, 0) == flags->end()) *flags = {};
   for (Block& block : blocks_) update_block(block, method, moment, reached);
+}
+
+void SliceUpdate::retarget(const torch::Tensor& from, const torch::Tensor& into,
+                           const torch::Tensor& gradient, const torch::Tensor& then) {
+  const bool in_place = from.is_same(into);
+  parameters_ = into;
+  gradient_ = gradient;
+  for (Block& block : blocks_) {
+    const auto cut = [&](const torch::Tensor& flat) {
+      return flat.narrow(0, block.range.begin - range_.begin, block.range.size());
+    };
+    block.parameter = cut(into);
+    block.gradient = cut(gradient);
+    block.from = in_place ? torch::Tensor() : cut(from);
+    block.then = then.defined() ? cut(then) : torch::Tensor();
+  }
+}
+
+/// Of a gradient g that was computed with other weights: adds lambda * g * g * (now - then).
+void SliceUpdate::compensate(const Block& block, double lambda) {
+  torch::Tensor room = scratch_[0].narrow(0, 0, block.range.size());
+  at::sub_out(room, block.from.defined() ? block.from : block.parameter, block.then);
+  room.mul_(block.gradient).mul_(block.gradient);
+  block.gradient.add_(room, lambda);
 }
 
 void SliceUpdate::reset(const Method& method, std::span<const char> chosen) {
@@ -197,8 +219,11 @@ void SliceUpdate::for_runs(const Block& block, const Key& key, const Work& work)
 void SliceUpdate::update_block(Block& block, const Method& method, const Moment& moment,
                                std::span<const char> reached) {
   // Until the first update the caller may still have written the weights.
-  if (block.average.defined() && moment.updates == 0) block.average.copy_(block.parameter);
+  if (block.average.defined() && moment.updates == 0)
+    block.average.copy_(block.from.defined() ? block.from : block.parameter);
   if (moment.clip_factor != 1) block.gradient.mul_(moment.clip_factor);
+  if (moment.compensation != 0) compensate(block, moment.compensation);
+  if (block.from.defined()) block.parameter.copy_(block.from);
   const auto number = [&](std::size_t entry) -> std::int64_t {  // of this update; 0: none
     if (!reached.empty() && !reached[entry]) return 0;
     return (moment.numbers.empty() ? moment.updates : moment.numbers[entry]) + 1;

@@ -23,6 +23,8 @@ struct Moment {
   // By parameter, of the list that the layout was made from.
   std::span<const std::int64_t> numbers = {};  ///< its updates before; empty: `updates`
   std::span<const char> selected = {};         ///< its average may move; empty: all
+
+  double compensation = 0;  ///< see Asynchrony; for an update that was retargeted
 };
 
 /// Owns the slots of one tower's slice of one arena: flats, as long as the slice, that exist
@@ -43,6 +45,12 @@ class SliceUpdate {
   /// weight decay included, as torch::optim does.
   void apply(const Method& method, Moment moment, std::span<const char> reached = {});
 
+  /// From now on updates read the parameters `from`, and write them `into`; both may be the same.
+  /// `gradient` is what they apply, `then` the parameters it was computed with, for compensation.
+  /// All are as long as the slice, and need not live on.
+  void retarget(const torch::Tensor& from, const torch::Tensor& into, const torch::Tensor& gradient,
+                const torch::Tensor& then);
+
   /// Sets the slots of the parameters in `chosen` to what the optimizers of `method` begin with.
   void reset(const Method& method, std::span<const char> chosen);
 
@@ -61,9 +69,11 @@ class SliceUpdate {
     arena::Slice range;
     torch::Tensor parameter, gradient, average = {};
     std::vector<torch::Tensor> slots = {};
+    torch::Tensor from = {}, then = {};  // where it was retargeted
   };
 
   void cut_blocks(const Method& method);
+  void compensate(const Block& block, double lambda);
   void update_block(Block& block, const Method& method, const Moment& moment,
                     std::span<const char> reached);
   template <class Key, class Work>

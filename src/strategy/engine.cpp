@@ -1,70 +1,43 @@
 #include "strategy/engine.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "device/accelerator.h"
-#include "optim/rules.h"
 
 namespace lockstep::strategy {
-
 namespace {
 
-/// What sums over the batch are divided by, when `weight` is the sum of all shards' weights.
-double divisor(const Tower& tower, double weight) {
-  if (!std::isinf(weight)) return weight;
-  const auto counts = [](double own) { return own > 0 && !std::isinf(own); };
-  if (std::ranges::any_of(tower.weights, counts))
-    throw ConfigError(
-        "some shards returned Loss::total, others a mean or a sum with a weight; all shards of a "
-        "step return the same kind.");
-  return 1;
+/// On the CPU an arena is one bucket: nothing moves.
+std::int64_t bucket_bytes(const Where& where) {
+  const bool accelerators =
+      !where.devices.empty() && device::is_accelerator(where.devices.front().kind);
+  return accelerators ? where.exchange.bucket_bytes : 0;
 }
 
 }  // namespace
 
-Engine::Engine(MirroredOptions options, const Factory& replica, detail::Making making,
+Engine::Engine(const MirroredOptions& options, const Factory& replica, detail::Making making,
                const Towers::MakeCollective& make_collective)
-    : options_(validated(std::move(options))),
-      pool_(options_.where.devices),
-      replicas_(make_replicas(options_, pool_, replica, making)),
-      map_(replicas_.layouts(), device::is_accelerator(options_.where.devices.front().kind)
-                                    ? options_.where.exchange.bucket_bytes
-                                    : 0),
-      towers_(options_.method, options_.where, pool_, replicas_, map_, make_collective),
-      runner_(options_.method, replicas_, map_, towers_),
-      loss_scale_(options_.method.precision == Precision::float16 ? options_.method.loss_scaling
-                                                                  : LossScaling{.initial = 1}),
+    : Core(options, replica, making, Ties::together, bucket_bytes(options.where), make_collective),
       balances_(options_.where.balance == Balance::automatic) {
+  if (options_.method.async)
+    throw ConfigError("method.async is of Async<Model>; leave it out, or use that.");
   towers_.make(replicas_.places());
   if (options_.where.on_device_failure == OnDeviceFailure::replay) {
     rescue_.emplace(towers_, replicas_, map_);
     towers_.run([this](Tower& tower) { rescue_->mirror(tower); });
   }
-  for (const std::string& note : {oversubscription(options_.where.devices, inventory()),
-                                  uneven_shards(options_.method.shards, towers_.size())})
-    if (!note.empty()) pending_notes_.push_back(note);
+  if (const auto note = uneven_shards(options_.method.shards, towers_.size()); !note.empty())
+    pending_notes_.push_back(note);
 }
 
 // One step on one tower: the whole algorithm. Only the calls of the collective cross towers.
-Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
+Outcome Engine::train(Tower& tower, const ShardWork& work) {
   Outcome outcome{.selected = tower.pass.selected};
-  collective::Collective& all = *tower.collective;
   runner_.run(tower, work);  // forward and backward of its shards, gradients summed up the tree
-
-  tower.enter(Stage::reduce);
-  outcome.weight = divisor(tower, all.sum(tower.rank, {&tower.weight_terms, 1}));
-  if (outcome.weight < 1 && all.sum(tower.rank, {&tower.counting_terms, 1}) > 0) outcome.weight = 1;
-  outcome.loss = all.sum(tower.rank, {&tower.loss_terms, 1}) / outcome.weight;
-  if (!std::isfinite(outcome.loss)) return outcome;  // weightless, or not finite and to be skipped
+  if (!weigh(tower, outcome)) return outcome;  // weightless, or not finite and to be skipped
   if (tower.rank == 0) average_buffers();
-  outcome.reached = all.reduce(tower.rank, tower.gradients.sums(),
-                               outcome.weight * loss_scale_.value(), tower.slices);
-  outcome.norm = std::sqrt(all.sum(tower.rank, tower.square_terms));
-  if (!acceptable(tower, outcome)) return outcome;
-  const double limit = options_.method.clip.global_norm;
-  outcome.clipped = limit > 0 && outcome.norm > limit;
-
+  if (!reduce(tower, tower.slices, outcome)) return outcome;
   tower.pass.updates ? update(tower, outcome) : hand_out(tower, outcome);
   outcome.applied = true;
   return outcome;
@@ -73,13 +46,8 @@ Engine::Outcome Engine::train(Tower& tower, const ShardWork& work) {
 /// Updates the tower's slices; afterwards it sees what the others updated.
 void Engine::update(Tower& tower, const Outcome& outcome) {
   tower.enter(Stage::update);
-  const optim::Moment moment{.updates = updates_,
-                             .clip_factor = clip_factor(outcome),
-                             .average_keep = average_keep(),
-                             .numbers = numbers_.get(),
-                             .selected = outcome.selected};
   for (optim::SliceUpdate& slice : tower.updates)
-    slice.apply(options_.method, moment, outcome.reached);
+    slice.apply(options_.method, moment(outcome), outcome.reached);
   tower.collective->gather(tower.rank);
 }
 
@@ -110,35 +78,6 @@ void Engine::show_gradients(const Outcome& outcome) {
       if (outcome.applied && outcome.reached[seat.entry])
         replicas_[replicas_.first()].tensors.trainable[seat.entry].tensor.mutable_grad() =
             arena::alone(here[i], seat);
-}
-
-double Engine::clip_factor(const Outcome& outcome) const {
-  return outcome.clipped ? options_.method.clip.global_norm / outcome.norm : 1;
-}
-
-/// Whether a step with this gradient norm is to be applied. All towers come to the same answer; to
-/// refuse the step, the one that has the bad shard throws.
-bool Engine::acceptable(Tower& tower, Outcome& outcome) {
-  if (std::isfinite(outcome.norm)) return true;
-  outcome.overflow = loss_scale_.value() > 1;
-  if (outcome.overflow || options_.method.non_finite == NonFinite::skip) return false;
-  const int shard = tower.gradients.non_finite_shard();
-  tower.culprits.assign(1, shard >= 0 ? 1.0 : 0.0);
-  tower.culprit_terms = tower.culprits;
-  const double culprits = tower.collective->sum(tower.rank, {&tower.culprit_terms, 1});
-  if (shard >= 0 || (culprits == 0 && tower.rank == 0)) {
-    tower.shard = shard;
-    throw NonFiniteError(shard >= 0 ? "the gradient is not finite"
-                                    : "the sum of the gradients is not finite");
-  }
-  return false;
-}
-
-double Engine::average_keep() const {
-  if (!options_.method.moving_average) return 0;
-  const auto step = static_cast<double>(updates_);
-  const auto [decay, warm_up] = *options_.method.moving_average;
-  return warm_up ? std::min(decay, (1 + step) / (10 + step)) : decay;
 }
 
 StepResult Engine::step(const ShardWork& work) {
@@ -175,13 +114,6 @@ StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) {
   return result;
 }
 
-/// Of scripts, which all have run by now.
-void Engine::require_same_modes() {
-  for (const Tower* tower = towers_.begin() + 1; tower < towers_.end(); ++tower)
-    (tower - 1)->scripts.require_same_modes((tower - 1)->device.name(), tower->scripts,
-                                            tower->device.name());
-}
-
 /// Prepares the buffers that will go with the updated weights. By the first tower, when the others
 /// have computed their shards and cannot have begun to update.
 void Engine::average_buffers() {
@@ -203,19 +135,34 @@ void Engine::settle_buffers(bool applied) try {
 StepResult Engine::compute(const ShardWork& work) {
   const Seconds begin = now();
   return surviving(name_of(Stage::input), [&] {
-    run_towers(work, {.exchanges = false}, [&](Tower& tower) { runner_.run(tower, work); });
+    Outcome outcome;
+    run_towers(work, {.exchanges = false}, [&](Tower& tower) {
+      Outcome own;
+      runner_.run(tower, work);
+      weigh(tower, own);
+      if (tower.rank == 0) outcome = own;
+    });
     replicas_.restore_buffers();
-    Mean loss;
-    for (const Tower& tower : towers_)
-      for (std::size_t i = 0; i < tower.losses.size(); ++i)
-        loss += {tower.losses[i], tower.weights[i]};
-    loss.weight = divisor(towers_.front(), loss.weight);
-    const auto counts = [](const Tower& tower) {
-      return std::ranges::find(tower.counting, 1) != tower.counting.end();
-    };
-    if (loss.weight < 1 && std::ranges::any_of(towers_, counts)) loss.weight = 1;
-    return report(steps_, work, {.loss = loss.value(), .weight = loss.weight}, begin);
+    return report(steps_, work, outcome, begin);
   });
+}
+
+/// With its notes, and what the step took, as all towers see it; what a tower does not account for,
+/// it waited.
+StepResult Engine::report(std::int64_t step, const ShardWork& work, const Outcome& outcome,
+                          Seconds begin) {
+  std::vector<std::string> said = notes(outcome);
+  StepResult result = result_of(step, work, outcome, {towers_.begin(), towers_.end()});
+  result.notes = std::move(said);
+  const auto total = [](const TowerReport& tower) {
+    Seconds all{};
+    for (const auto& [name, time] : kStageTimes) all += tower.*time;
+    return all;
+  };
+  result.time = now() - begin;
+  for (const TowerReport& tower : result.towers) result.time = std::max(result.time, total(tower));
+  for (TowerReport& tower : result.towers) tower.wait += result.time - total(tower);
+  return result;
 }
 
 /// Runs one step's `job` on all towers. When one fails, what the step has left is cleared away, and
@@ -258,40 +205,6 @@ void Engine::recover() {
   }
 }
 
-/// By parameter: whether it is trained in a step on those that match `update`.
-std::vector<char> Engine::selection(const std::string& update) {
-  std::vector<char> selected = replicas_.trainable();
-  std::vector<char>& meant = matches_[update];
-  if (meant.empty())
-    for (const arena::Seat* seat : map_.seats) meant.push_back(optim::matches(update, seat->name));
-  for (std::size_t i = 0; i < selected.size(); ++i) selected[i] = selected[i] && meant[i];
-  if (std::ranges::find(selected, 1) == selected.end())
-    throw ConfigError("update = '" + update +
-                      "' matches no trainable parameter; the model's first is '" +
-                      map_.seats.front()->name + "'.");
-  return selected;
-}
-
-void Engine::set_trainable(const std::string& pattern, bool trainable) {
-  bool any = false;
-  std::vector<char> flags = replicas_.trainable();
-  for (std::size_t i = 0; i < flags.size(); ++i)
-    if (optim::matches(pattern, map_.seats[i]->name)) {
-      flags[i] = trainable;
-      any = true;
-    }
-  if (!any)
-    throw ConfigError("set_trainable: '" + pattern +
-                      "' matches no parameter that was trainable when the towers were made; the "
-                      "first is '" +
-                      map_.seats.front()->name + "'.");
-  replicas_.require_gradients(flags);
-}
-
-void Engine::require_success(const std::optional<Failure>& failure, const char* stage) const {
-  if (failure) throw TowerError(failure->device, steps_, failure->shard, stage, failure->cause);
-}
-
 /// False when the step cannot be replayed.
 bool Engine::go_on_without(const TowerError& error) {
   if (!rescue_ || torn_ || averaged_ || !is_device_failure(error.cause)) return false;
@@ -328,13 +241,13 @@ void Engine::balance() {
   }
 }
 
+void Engine::prepare_tasks() {
+  surviving("evaluate", [this] { replicas_.adopt(); });
+}
+
 Place Engine::shown() {
   replicas_.touch();
   return replicas_.first();
-}
-
-torch::Device Engine::device_of(Place place) const {
-  return device::torch_device(towers_.device(place));
 }
 
 }  // namespace lockstep::strategy

@@ -3,6 +3,7 @@
 #include <lockstep/error.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "collective/kernels.h"
 #include "device/accelerator.h"
@@ -99,7 +100,7 @@ torch::Tensor combined(const std::vector<torch::Tensor>& by_shard) {
 }  // namespace
 
 Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
-                   const std::vector<Device>& devices, const torch::nn::Module* sample) {
+                   const std::vector<Device>& devices, const torch::nn::Module* sample, bool home) {
   for (auto& module : modules) {
     places_.push_back({static_cast<int>(replicas_.size())});
     replicas_.push_back(
@@ -115,30 +116,42 @@ Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
     require_same(first, replicas_[i].tensors);
     require_own_memory(replicas_[i].tensors);
     move_to(devices[i], replicas_[i].tensors);
+    devices_.push_back(device::torch_device(devices[i]));
   }
   layouts_ = arena::layouts(first.trainable);
   for (const arena::Layout& layout : layouts_) collective::require_trainable(layout.dtype);
   buffer_layouts_ = arena::layouts(first.buffers);
-  seat_all(devices);
+  if (home) {
+    home_ = places_.back();
+    places_.pop_back();
+  }
+  seat_all(!home && !device::is_accelerator(devices.front().kind));
   for (Replica& replica : replicas_) replica.watch.begin_shard(replica.tensors);
+  if (home) {
+    take_over_first();
+    spread_home();
+    return;
+  }
   if (sample) take_values(*sample);
   adopt();
   restore_buffers();
 }
 
-void Replicas::seat_all(const std::vector<Device>& devices) {
+/// `shared`: all replicas sit in one memory. A home and towers on the CPU sit in the home's.
+void Replicas::seat_all(bool shared) {
   const torch::NoGradGuard no_grad;
-  const bool shared = !device::is_accelerator(devices.front().kind);
-  for (std::size_t i = 0; i < (shared ? 1 : devices.size()); ++i) {
-    const torch::Device at = device::torch_device(devices[i]);
-    memories_.push_back(
-        {allocate(layouts_, at), allocate(buffer_layouts_, at), allocate(buffer_layouts_, at)});
-  }
-  for_each_seat(replicas_[0].tensors.trainable, layouts_, memories_[0].parameters, copy_in);
-  for (const Place place : places_) {
+  for (std::size_t i = 0; i < (shared ? 1 : replicas_.size()); ++i)
+    memories_.push_back({allocate(layouts_, devices_[i]), allocate(buffer_layouts_, devices_[i]),
+                         allocate(buffer_layouts_, devices_[i])});
+  const Place from = home_ ? *home_ : Place{0};
+  for_each_seat((*this)[from].tensors.trainable, layouts_, memory_of(from).parameters, copy_in);
+  for (std::size_t i = 0; i < replicas_.size(); ++i) {
+    const Place place{static_cast<int>(i)};
     Replica& replica = (*this)[place];
-    for_each_seat(replica.tensors.trainable, layouts_, memory_of(place).parameters, sit_down);
-    replica.buffers = allocate(buffer_layouts_, device::torch_device(devices[place.index()]));
+    Memory& memory = memory_of(place);
+    if (home_ && devices_[i].is_cpu()) memory.parameters = memory_of(from).parameters;
+    for_each_seat(replica.tensors.trainable, layouts_, memory.parameters, sit_down);
+    replica.buffers = allocate(buffer_layouts_, devices_[i]);
     for_each_seat(replica.tensors.buffers, buffer_layouts_, replica.buffers, move_in);
   }
 }
@@ -157,19 +170,7 @@ void Replicas::take_values(const torch::nn::Module& sample) {
 void Replicas::adopt() {
   const torch::NoGradGuard no_grad;
   Replica& source = (*this)[first()];
-  require_same_parts();
-  const auto seat_again = [this](auto&... where) { readmit(where...); };
-  for_each_seat(source.tensors.trainable, layouts_, memory_of(first()).parameters, seat_again);
-  for_each_seat(source.tensors.buffers, buffer_layouts_, source.buffers, seat_again);
-  if (const std::string name = source.watch.dropped(source.tensors);
-      !name.empty() && replicas_.size() > 1)
-    throw ConfigError("'" + name + kAssigned);
-  for (const arena::Entry& entry : source.tensors.frozen)
-    if (entry.tensor.requires_grad())
-      throw ConfigError("'" + entry.name +
-                        "' was frozen when the towers were made, so it cannot be trained. Leave "
-                        "it trainable there, and call set_trainable(pattern, false) until it is "
-                        "to be trained.");
+  take_over_first();
   if (memories_.size() == 1) {
     copy_all(memories_[0].buffers, source.buffers);
     share_frozen();
@@ -183,6 +184,77 @@ void Replicas::adopt() {
         replica.modules[i]->train(source.modules[i]->is_training());
     replica.watch.begin_step(replica.tensors);
   }
+}
+
+/// What the caller did to the first replica: tensors that left their seats are seated again.
+void Replicas::take_over_first() {
+  const torch::NoGradGuard no_grad;
+  Replica& source = (*this)[first()];
+  require_same_parts();
+  const auto seat_again = [this](auto&... where) { readmit(where...); };
+  for_each_seat(source.tensors.trainable, layouts_, memory_of(first()).parameters, seat_again);
+  for_each_seat(source.tensors.buffers, buffer_layouts_, source.buffers, seat_again);
+  if (const std::string name = source.watch.dropped(source.tensors);
+      !name.empty() && replicas_.size() > 1)
+    throw ConfigError("'" + name + kAssigned);
+  for (const arena::Entry& entry : source.tensors.frozen)
+    if (entry.tensor.requires_grad())
+      throw ConfigError("'" + entry.name +
+                        "' was frozen when the towers were made, so it cannot be trained. Leave "
+                        "it trainable there, and call set_trainable(pattern, false) until it is "
+                        "to be trained.");
+}
+
+bool Replicas::same_modes(const Replica& replica) const {
+  const Replica& source = (*this)[first()];
+  for (std::size_t i = 0; i < source.modules.size(); ++i)
+    if (replica.modules[i]->is_training() != source.modules[i]->is_training()) return false;
+  return true;
+}
+
+Replicas::Written Replicas::written_home() {
+  take_over_first();
+  const bool written = std::exchange(touched_, false) || versions() != versions_;
+  versions_ = versions();
+  return {.values = written,
+          .towers = frozen_versions() != frozen_versions_ || !same_modes((*this)[places_.front()])};
+}
+
+void Replicas::spread_home() {
+  const torch::NoGradGuard no_grad;
+  const Replica& source = (*this)[*home_];
+  const Replica& leader = (*this)[places_.front()];
+  for (const Place place : places_) {
+    Replica& replica = (*this)[place];
+    const bool shares = device(place).is_cpu() && place != places_.front();
+    for (std::size_t i = 0; i < source.tensors.frozen.size(); ++i) {
+      torch::Tensor& own = replica.tensors.frozen[i].tensor;
+      const torch::Tensor& leading = leader.tensors.frozen[i].tensor;
+      if (!shares)
+        own.copy_(source.tensors.frozen[i].tensor);
+      else if (own.const_data_ptr() != leading.const_data_ptr())
+        own.set_data(leading.detach());
+    }
+    for (std::size_t i = 0; i < source.modules.size(); ++i)
+      if (replica.modules[i]->is_training() != source.modules[i]->is_training())
+        replica.modules[i]->train(source.modules[i]->is_training());
+  }
+  frozen_versions_ = frozen_versions();
+}
+
+void Replicas::seat_at(Place place, const Flats& parameters) {
+  const torch::NoGradGuard no_grad;
+  memory_of(place).parameters = parameters;
+  for_each_seat((*this)[place].tensors.trainable, layouts_, parameters,
+                [](arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat) {
+                  if (!arena::is_seated(entry.tensor, flat, seat))
+                    arena::seat(entry.tensor, flat, seat);
+                });
+}
+
+void Replicas::begin_batch(Place place, const Flats& buffers) {
+  copy_all(memory_of(place).buffers, buffers);
+  (*this)[place].watch.begin_step((*this)[place].tensors);
 }
 
 /// Looks at modules and tensors when there is reason: model() was called, or a module of the first
@@ -211,12 +283,15 @@ std::vector<char> Replicas::trainable() const {
 }
 
 void Replicas::require_gradients(const std::vector<char>& wanted) {
-  for (const Place place : places_) {
-    std::vector<arena::Entry>& entries = (*this)[place].tensors.trainable;
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      if (entries[i].tensor.requires_grad() != static_cast<bool>(wanted[i]))
-        entries[i].tensor.set_requires_grad(wanted[i]);
-  }
+  if (home_) return require_gradients(*home_, wanted);  // towers follow with their next batch
+  for (const Place place : places_) require_gradients(place, wanted);
+}
+
+void Replicas::require_gradients(Place place, const std::vector<char>& wanted) {
+  std::vector<arena::Entry>& entries = (*this)[place].tensors.trainable;
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (entries[i].tensor.requires_grad() != static_cast<bool>(wanted[i]))
+      entries[i].tensor.set_requires_grad(wanted[i]);
 }
 
 /// Takes a tensor's value into its seat if it has left that.
@@ -259,6 +334,12 @@ std::int64_t Replicas::versions() const {
   std::int64_t sum = 0;
   for (const auto* list : {&tensors.trainable, &tensors.frozen, &tensors.buffers})
     for (const arena::Entry& entry : *list) sum += entry.tensor._version();
+  return sum;
+}
+
+std::int64_t Replicas::frozen_versions() const {
+  std::int64_t sum = 0;
+  for (const arena::Entry& entry : (*this)[first()].tensors.frozen) sum += entry.tensor._version();
   return sum;
 }
 
@@ -318,15 +399,22 @@ void Replicas::recover() {
   restore_buffers();
 }
 
-void Replicas::average_buffers(const std::vector<Flats>& by_shard) {
+Flats Replicas::mean_of_buffers(const std::vector<Flats>& by_shard) {
   const torch::NoGradGuard no_grad;
+  Flats means;
+  for (std::size_t i = 0; !by_shard.empty() && i < by_shard.front().size(); ++i) {
+    std::vector<torch::Tensor> values;
+    for (const auto& shard : by_shard) values.push_back(shard[i].to(by_shard.front()[i].device()));
+    means.push_back(combined(values));
+  }
+  return means;
+}
+
+void Replicas::average_buffers(const std::vector<Flats>& by_shard) {
   Memory& here = memory_of(first());
   copy_all(here.next, here.buffers);
-  for (std::size_t i = 0; i < here.next.size() && !by_shard.empty(); ++i) {
-    std::vector<torch::Tensor> values;
-    for (const auto& shard : by_shard) values.push_back(shard[i].to(here.next[i].device()));
-    here.next[i].copy_(combined(values));
-  }
+  const Flats means = mean_of_buffers(by_shard);
+  if (!means.empty()) copy_all(here.next, means);
   for (const Place place : places_)
     if (&memory_of(place) != &here) copy_all(memory_of(place).next, here.next);
 }

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "arena/arena.h"
@@ -31,18 +32,21 @@ struct Replica {
 /// All replicas of a model. Parameters, trainable or frozen, exist once a memory, and every replica
 /// there views them: CPU devices share one, an accelerator has its own. Buffers exist once a
 /// replica. The first replica is the one that the caller sees and may write to between steps.
+///
+/// With a home, that is another one: it is on the CPU, computes nothing, and shares no memory with
+/// towers but that of parameters, as long as those sit where it does. See seat_at().
 class Replicas {
  public:
   /// Seats the parameters of all modules, by device. `sample`, made on the CPU, has the values that
-  /// count; without one they are those of the first module. Throws ConfigError when the modules
-  /// differ, or have nothing to train.
+  /// count; without one they are those of the first module. The last module is the `home`, if there
+  /// is one. Throws ConfigError when the modules differ, or have nothing to train.
   Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
-           const std::vector<Device>& devices, const torch::nn::Module* sample);
+           const std::vector<Device>& devices, const torch::nn::Module* sample, bool home = false);
 
   Replica& operator[](Place place) { return replicas_[place.index()]; }
   const Replica& operator[](Place place) const { return replicas_[place.index()]; }
-  Place first() const { return places_.front(); }
-  const std::vector<Place>& places() const { return places_; }   ///< at work
+  Place first() const { return home_ ? *home_ : places_.front(); }
+  const std::vector<Place>& places() const { return places_; }   ///< at work; not the home
   const std::vector<Replica>& all() const { return replicas_; }  ///< retired ones, too
 
   const std::vector<arena::Layout>& layouts() const { return layouts_; }
@@ -50,9 +54,26 @@ class Replicas {
   /// Flat, as the replica at `place` sees them.
   const Flats& parameters(Place place) const { return memory_of(place).parameters; }
 
+  torch::Device device(Place place) const { return devices_[place.index()]; }
+
   /// Takes over what the caller did to the first replica since the last step: tensors that
   /// torch::load put in place of seated ones, values, training modes.
   void adopt();
+
+  // With a home. Between steps; the last three on a tower's thread.
+  /// Seats again what the caller put in place of the home's tensors. Returns what the caller did.
+  struct Written {
+    bool values = false;  ///< of parameters or buffers, or the home was shown to it
+    bool towers = false;  ///< of frozen parameters, or modes: towers do not have it yet
+  };
+  Written written_home();
+  void spread_home();  ///< frozen parameters and modes, to all towers
+
+  /// Seats the parameters of the replica at `place` in other arenas of the same layouts.
+  void seat_at(Place place, const Flats& parameters);
+  void begin_batch(Place place, const Flats& buffers);  ///< its shards start from those
+  /// By parameter, of one replica.
+  void require_gradients(Place place, const std::vector<char>& wanted);
 
   /// By parameter: whether the caller wants it trained, as requires_grad says on the first replica.
   std::vector<char> trainable() const;
@@ -84,6 +105,8 @@ class Replicas {
   /// copy_buffers returned, empty shards left out. All that may run out of memory happens here: see
   /// "Note: buffers".
   void average_buffers(const std::vector<Flats>& by_shard);
+  /// The same, as new tensors on the device of the first; nothing when all shards were empty.
+  static Flats mean_of_buffers(const std::vector<Flats>& by_shard);
   /// Takes over what average_buffers made, on all replicas.
   void commit_buffers();
 
@@ -101,23 +124,29 @@ class Replicas {
     return memories_[memories_.size() == 1 ? 0 : place.index()];
   }
   Memory& memory_of(Place place) { return memories_[memories_.size() == 1 ? 0 : place.index()]; }
+  void take_over_first();
+  bool same_modes(const Replica& replica) const;
   void readmit(arena::Entry& entry, const torch::Tensor& flat, const arena::Seat& seat);
-  void seat_all(const std::vector<Device>& devices);
+  void seat_all(bool shared);
   void take_values(const torch::nn::Module& sample);
   void share_frozen();
   void spread();
   void require_same_parts();
   std::int64_t versions() const;
+  std::int64_t frozen_versions() const;
 
   std::vector<Replica> replicas_;
-  std::vector<Place> places_;  // at work
+  std::vector<torch::Device> devices_;  // by replica
+  std::vector<Place> places_;           // at work
+  std::optional<Place> home_;
   std::vector<arena::Layout> layouts_, buffer_layouts_;
   std::vector<Memory> memories_;
   bool touched_ = true;
   bool shown_ = true;         // the caller may have changed what the first replica consists of
   std::int64_t holders_ = 0;  // of its modules, when that was last looked at
   bool spreading_ = false;
-  std::int64_t versions_ = 0;  // of the first replica's tensors when they were last alike
+  std::int64_t versions_ = 0;         // of the first replica's tensors when they were last alike
+  std::int64_t frozen_versions_ = 0;  // of the home's, when towers had the same
 };
 
 }  // namespace lockstep::strategy

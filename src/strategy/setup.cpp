@@ -45,7 +45,7 @@ MirroredOptions validated(MirroredOptions options) {
 /// Accelerators draw random numbers of their own, so there the weights are those of a sample made
 /// on the CPU.
 Replicas make_replicas(const MirroredOptions& options, device::TowerPool& pool,
-                       const Factory& replica, detail::Making making) {
+                       const Factory& replica, detail::Making making, bool home) {
   torch::jit::getProfilingMode() = false;  // for the whole process, see "Note: scripts"
   const auto seed = device::stream_seed(options.method.seed, device::kInitStream, 0);
   const auto construct = [&](Place place, const Device& device) {
@@ -60,10 +60,11 @@ Replicas make_replicas(const MirroredOptions& options, device::TowerPool& pool,
   };
   std::vector<std::shared_ptr<torch::nn::Module>> modules(options.where.devices.size());
   std::shared_ptr<torch::nn::Module> sample;
+  if (home) sample = construct({pool.size()}, Device{});
   const bool accelerators = device::is_accelerator(options.where.devices.front().kind);
   const auto make = [&](int tower) {
     const Place place{tower};
-    if (accelerators && tower == 0) sample = construct(place, Device{});
+    if (accelerators && tower == 0 && !home) sample = construct(place, Device{});
     modules[place.index()] = construct(place, pool.device(tower));
   };
   if (making == detail::Making::at_once) pool.run(make);
@@ -71,7 +72,12 @@ Replicas make_replicas(const MirroredOptions& options, device::TowerPool& pool,
     pool.run([&](int tower) {
       if (tower == turn) make(tower);
     });
-  Replicas replicas(std::move(modules), options.where.devices, sample.get());
+  std::vector<Device> devices = options.where.devices;
+  if (home) {
+    modules.push_back(sample);
+    devices.push_back(Device{});
+  }
+  Replicas replicas(std::move(modules), devices, sample.get(), home);
   std::vector<std::string> names;
   for (const arena::Entry& entry : replicas[{0}].tensors.trainable) names.push_back(entry.name);
   optim::validate(options.method, names);

@@ -14,8 +14,9 @@ using Factory = std::function<std::shared_ptr<torch::nn::Module>(Place place)>;
 /// The options, and their devices ready for use. Throws ConfigError.
 MirroredOptions validated(MirroredOptions options);
 
-/// Constructs the model once a tower, on the tower's device.
+/// Constructs the model once a tower, on the tower's device. With a home, see Replicas, that is
+/// made first, at the place after the towers'.
 Replicas make_replicas(const MirroredOptions& options, device::TowerPool& pool,
-                       const Factory& replica, detail::Making making);
+                       const Factory& replica, detail::Making making, bool home);
 
 }  // namespace lockstep::strategy

@@ -38,11 +38,12 @@ Failure current_failure(const Tower& tower) {
   return failure;
 }
 
-Towers::Towers(const Method& method, const Where& where, device::TowerPool& pool,
+Towers::Towers(const Method& method, const Where& where, Ties ties, device::TowerPool& pool,
                const Replicas& replicas, const ParameterMap& map, MakeCollective make_collective)
     : method_(method),
       made_with_(method),
       where_(where),
+      ties_(ties),
       pool_(pool),
       replicas_(replicas),
       map_(map),
@@ -50,22 +51,28 @@ Towers::Towers(const Method& method, const Where& where, device::TowerPool& pool
 
 void Towers::make(const std::vector<Place>& places) {
   collective_.reset();  // and its memory
+  alone_.clear();
   towers_.clear();
   towers_.reserve(places.size());
   tower_at_.assign(static_cast<std::size_t>(pool_.size()), nullptr);
   const Ranges ranges = even_ranges(method_.shards, places.size());
   for (const Place place : places) {
-    const Rank rank{size()};
-    const ShardRange range = ranges[towers_.size()];
+    const bool alone = ties_ == Ties::alone;
+    const Rank rank{alone ? 0 : size()};
+    const ShardRange range = alone ? ShardRange{0, method_.shards} : ranges[towers_.size()];
     towers_.emplace_back(rank, place, device(place), range, tree_sum(rank, range));
     tower_at_[place.index()] = &towers_.back();
   }
-  run([this](Tower& tower) { make_slices(tower); });  // each thread touches its slots first
-  collective_ = make_collective();
+  run([this](Tower& tower) {  // each thread touches its slots first
+    tower.generator = device::make_generator(tower.device);
+    if (ties_ == Ties::together) make_slices(tower);
+  });
+  if (ties_ == Ties::together) collective_ = make_collective(towers_);
+  for (std::size_t i = 0; i < towers_.size() && ties_ == Ties::alone; ++i)
+    alone_.push_back(make_collective({&towers_[i], 1}));
 }
 
 void Towers::make_slices(Tower& tower) {
-  tower.generator = device::make_generator(tower.device);
   const Flats parameters =
       slices_of(replicas_.parameters(tower.place), map_.buckets, tower.rank, size());
   for (std::size_t i = 0; i < map_.buckets.size(); ++i) {
@@ -78,8 +85,6 @@ void Towers::make_slices(Tower& tower) {
     tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
     tower.updates.emplace_back(layout, range, parameters[i], gradient, made_with_);
   }
-  for (const collective::GradientSlice& slice : tower.slices)
-    tower.square_terms.emplace_back(slice.squares);
 }
 
 void Towers::assign(const Ranges& ranges) {
@@ -88,7 +93,7 @@ void Towers::assign(const Ranges& ranges) {
     towers_[i].shards = ranges[i];
     towers_[i].gradients = tree_sum(towers_[i].rank, ranges[i]);
   }
-  collective_ = make_collective();
+  collective_ = make_collective(towers_);
 }
 
 TreeSum Towers::tree_sum(Rank rank, ShardRange range) const {
@@ -107,27 +112,33 @@ void Towers::restore(const std::vector<Flats>& kept) {
 }
 
 collective::Collective& Towers::collective() {
-  if (!collective_) collective_ = make_collective();
+  if (!collective_) collective_ = make_collective(towers_);
   return *collective_;
 }
 
-std::unique_ptr<collective::Collective> Towers::make_collective() const {
-  if (make_test_collective_) return make_test_collective_(size(), method_.shards);
+collective::Collective& Towers::collective_of(const Tower& tower) {
+  return *alone_[static_cast<std::size_t>(&tower - towers_.data())];
+}
+
+std::unique_ptr<collective::Collective> Towers::make_collective(
+    std::span<const Tower> towers) const {
+  const int count = static_cast<int>(towers.size());
+  if (make_test_collective_) return make_test_collective_(count, method_.shards);
   const DeviceKind kind = where_.devices.front().kind;
-  auto meeting = std::make_unique<collective::ThreadMeeting>(size(), kind, pool_.has_cores());
+  auto meeting = std::make_unique<collective::ThreadMeeting>(count, kind, pool_.has_cores());
   if (!device::is_accelerator(kind))
     return std::make_unique<collective::SharedMemory>(std::move(meeting), method_.shards);
   const bool fast = method_.reduction == Reduction::fast;
   std::vector<collective::Party> parties;
   std::vector<Device> devices;
-  for (const Tower& tower : towers_) {
+  for (const Tower& tower : towers) {
     devices.push_back(tower.device);
     const ShardRange range = fast ? ShardRange{tower.rank, tower.rank + 1} : tower.shards;
     parties.push_back({tower.device, range.first, range.end, replicas_.parameters(tower.place)});
   }
   return std::make_unique<collective::Exchange>(
       std::move(parties),
-      collective::ExchangeShape{fast ? size() : method_.shards, map_.layouts, map_.buckets,
+      collective::ExchangeShape{fast ? count : method_.shards, map_.layouts, map_.buckets,
                                 where_.exchange, method_.reduction},
       std::move(meeting), collective::make_transport(where_.exchange.transport, devices));
 }

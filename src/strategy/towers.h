@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,9 @@ class FirstFailure {
   std::optional<Failure> failure_;  // guarded by mutex_
 };
 
+/// How towers compute a batch: its shards dealt out among all of them, or one tower all of them.
+enum class Ties { together, alone };
+
 /// Use from one thread at a time; inside a job each tower's thread has its own tower.
 class Towers {
  public:
@@ -60,9 +64,10 @@ class Towers {
   using MakeCollective =
       std::function<std::unique_ptr<collective::Collective>(int towers, int shards)>;
 
-  /// No towers yet. `make_collective` is for tests; without it the devices decide. All else must
+  /// No towers yet. Towers that are alone have no slices, and each has a collective of its own.
+  /// `make_collective` is for tests; without it the devices decide. All else must
   /// live on.
-  Towers(const Method& method, const Where& where, device::TowerPool& pool,
+  Towers(const Method& method, const Where& where, Ties ties, device::TowerPool& pool,
          const Replicas& replicas, const ParameterMap& map, MakeCollective make_collective);
 
   /// Makes towers at `places`, with fresh slots and even shards.
@@ -85,6 +90,9 @@ class Towers {
   bool planned() const { return collective_ != nullptr; }
   collective::Collective& collective();  ///< planned anew if need be
 
+  /// The same of a tower that is alone.
+  collective::Collective& collective_of(const Tower& tower);
+
   /// Runs `job` on each tower's thread. It must live on until finish() has returned, which rethrows
   /// an exception of the lowest tower that has one.
   void start(const Job& job);
@@ -97,21 +105,23 @@ class Towers {
  private:
   TreeSum tree_sum(Rank rank, ShardRange range) const;
   void make_slices(Tower& tower);
-  std::unique_ptr<collective::Collective> make_collective() const;
+  std::unique_ptr<collective::Collective> make_collective(std::span<const Tower> towers) const;
 
   // Constant after construction.
   const Method& method_;    // but for the values of its optimizers
   const Method made_with_;  // whose slots towers have
   const Where& where_;
+  const Ties ties_;
   device::TowerPool& pool_;
   const Replicas& replicas_;
   const ParameterMap& map_;
   const MakeCollective make_test_collective_;
 
   std::function<void(int place)> job_;
-  std::unique_ptr<collective::Collective> collective_;  // null: to be planned anew
-  std::vector<Tower> towers_;                           // by rank
-  std::vector<Tower*> tower_at_;                        // by place
+  std::unique_ptr<collective::Collective> collective_;          // null: to be planned anew
+  std::vector<std::unique_ptr<collective::Collective>> alone_;  // by tower, where they are alone
+  std::vector<Tower> towers_;                                   // by rank
+  std::vector<Tower*> tower_at_;                                // by place
 };
 
 }  // namespace lockstep::strategy

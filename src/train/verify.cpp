@@ -87,6 +87,15 @@ std::string first_difference(const State& expected, const State& found) {
     std::string difference = first_difference(kind, expected.*part, found.*part);
     if (!difference.empty()) return difference;
   }
+  if (expected.older.size() != found.older.size()) return "the number of older versions differs";
+  for (std::size_t i = 0; i < expected.older.size(); ++i) {
+    const OlderVersion &a = expected.older[i], &b = found.older[i];
+    std::string difference = first_difference("older parameter", a.parameters, b.parameters);
+    if (difference.empty()) difference = first_difference("older buffer", a.buffers, b.buffers);
+    if (difference.empty() && !same_bits(a.loss_scale, b.loss_scale))
+      difference = "older loss scale";
+    if (!difference.empty()) return difference;
+  }
   if (const std::string difference = first_difference_in_updates(expected, found);
       !difference.empty())
     return difference;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "device/accelerator.h"
-#include "strategy/engine.h"
+#include "strategy/core.h"
 
 namespace lockstep::strategy {
 
@@ -15,24 +15,10 @@ using Rows = std::optional<std::int64_t>;
 /// Unknown where a part is unknown.
 Rows sum(const Rows& a, const Rows& b) { return a && b ? Rows(*a + *b) : std::nullopt; }
 
-/// What the step took, as all towers see it; what a tower does not account for, it waited.
-void settle_times(StepReport& report, Seconds on_host) {
-  const auto total = [](const TowerReport& tower) {
-    Seconds all{};
-    for (const auto& [name, time] : kStageTimes) all += tower.*time;
-    return all;
-  };
-  report.time = on_host;
-  for (const TowerReport& tower : report.towers) report.time = std::max(report.time, total(tower));
-  for (TowerReport& tower : report.towers) tower.wait += report.time - total(tower);
-}
-
 }  // namespace
 
-Seconds Engine::now() const { return device::host_now(options_.where.devices.front().kind); }
-
-StepResult Engine::report(std::int64_t step, const ShardWork& work, const Outcome& outcome,
-                          Seconds begin) {
+StepResult Core::result_of(std::int64_t step, const ShardWork& work, const Outcome& outcome,
+                           std::span<Tower> towers) {
   StepResult result{{.step = step,
                      .phase = work.phase,
                      .applied = outcome.applied,
@@ -40,10 +26,9 @@ StepResult Engine::report(std::int64_t step, const ShardWork& work, const Outcom
                      .weight = outcome.weight,
                      .gradient_norm = outcome.norm,
                      .clipped = outcome.clipped}};
-  result.notes = notes(outcome);
-  if (options_.where.trace) trace();
   StepResults results;
-  for (Tower& tower : towers_) {
+  for (Tower& tower : towers) {
+    if (options_.where.trace) trace(tower);
     result.towers.push_back(report_of(tower));
     result.rows = sum(result.rows, tower.rows);
     tower.gradients.clear();
@@ -54,11 +39,10 @@ StepResult Engine::report(std::int64_t step, const ShardWork& work, const Outcom
     result.metric_weights[name] = mean.weight;
   }
   result.outputs = results.outputs();
-  settle_times(result, now() - begin);
   return result;
 }
 
-TowerReport Engine::report_of(const Tower& tower) const {
+TowerReport Core::report_of(const Tower& tower) const {
   return {.device = tower.device.name(),
           .shards = tower.computed,
           .rows = tower.rows,
@@ -74,7 +58,7 @@ TowerReport Engine::report_of(const Tower& tower) const {
 }
 
 /// What is worth saying and was not said before.
-std::vector<std::string> Engine::notes(const Outcome& outcome) {
+std::vector<std::string> Core::notes(const Outcome& outcome) {
   const std::vector<char>& reached = outcome.reached;
   std::vector<std::string> result = std::exchange(pending_notes_, {});
   const bool any = std::ranges::find(reached, 1) != reached.end();
@@ -89,11 +73,10 @@ std::vector<std::string> Engine::notes(const Outcome& outcome) {
   return result;
 }
 
-void Engine::trace() {
-  for (const Tower& tower : towers_)
-    for (const StageClock::Span& span : tower.clock.spans())
-      options_.where.trace->add(tower.device.name(), "stages", name_of(span.stage), span.begin,
-                                span.end);
+void Core::trace(const Tower& tower) const {
+  for (const StageClock::Span& span : tower.clock.spans())
+    options_.where.trace->add(tower.device.name(), "stages", name_of(span.stage), span.begin,
+                              span.end);
 }
 
 }  // namespace lockstep::strategy

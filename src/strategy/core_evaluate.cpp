@@ -2,7 +2,7 @@
 #include "device/autocast.h"
 #include "device/device_scope.h"
 #include "device/random_stream.h"
-#include "strategy/engine.h"
+#include "strategy/core.h"
 #include "strategy/task_queue.h"
 
 namespace lockstep::strategy {
@@ -48,9 +48,9 @@ void work_off(TaskQueue& tasks, Tower& tower, Replicas& replicas, const Method& 
 
 }  // namespace
 
-void Engine::run_tasks(const std::function<Task()>& next) {
+void Core::run_tasks(const std::function<Task()>& next) {
   torn_.require_whole();
-  surviving("evaluate", [this] { replicas_.adopt(); });
+  prepare_tasks();
   TaskQueue queue(2 * static_cast<std::size_t>(towers_.size()));
   FirstFailure first;
   const Towers::Job job = [&](Tower& tower) {
@@ -82,43 +82,6 @@ void Engine::run_tasks(const std::function<Task()>& next) {
   if (unreadable) std::rethrow_exception(unreadable);
   require_success(first.get(), "evaluate");
   require_same_modes();
-}
-
-void Engine::with_averaged_weights(const std::function<void()>& evaluation) {
-  if (!options_.method.moving_average)
-    throw ConfigError("there are no averaged weights; set moving_average in MirroredOptions.");
-  check(!averaged_, "with_averaged_weights does not nest");
-  torn_.require_whole();
-  surviving("evaluate", [this] {
-    replicas_.adopt();
-    swap_averages();
-  });
-  try {
-    evaluation();
-  } catch (...) {
-    swap_averages();
-    throw;
-  }
-  swap_averages();
-}
-
-/// Exchanges weights and averages, on all towers or on none.
-void Engine::swap_averages() {
-  if (updates_ > 0) {  // before, the average is the weights
-    const auto run = [this](const Towers::Job& job) {
-      require_success(towers_.run_together(job), "evaluate");
-    };
-    run([](Tower& tower) {
-      for (optim::SliceUpdate& slice : tower.updates) slice.prepare_swap();
-    });
-    torn_.until_done([&] {
-      run([this](Tower& tower) {
-        for (optim::SliceUpdate& slice : tower.updates) slice.swap_average();
-        towers_.collective().gather(tower.rank);
-      });
-    });
-  }
-  averaged_ = !averaged_;
 }
 
 }  // namespace lockstep::strategy
