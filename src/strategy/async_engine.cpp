@@ -120,8 +120,8 @@ StepResult AsyncEngine::wait_for_update() {
   open_ = true;
   changed_.notify_all();
   const auto failed = [this]() -> const Batch* {  // in its turn, unless nobody is left for that
-    const bool all_gone =
-        std::ranges::all_of(standing_, [](const auto& each) { return each.second.gone; });
+    const bool all_gone = std::ranges::all_of(
+        standing_, [](const auto& each) { return each.second.at == Standing::At::gone; });
     const auto found = std::ranges::find_if(queue_, [&](const Batch& batch) {
       return batch.failure && (free_ || all_gone || &batch == &queue_.front());
     });
@@ -167,7 +167,7 @@ void AsyncEngine::run() {
     const Lock lock(mutex_);
     ending_ = false;
     standing_.clear();
-    for (const Place place : replicas_.places()) standing_[place] = {.gone = false, .since = now()};
+    for (const Place place : replicas_.places()) standing_[place].since = now();
   }
   running_ = true;
   towers_.start(job_);
@@ -188,34 +188,36 @@ void AsyncEngine::quiet() {
 void AsyncEngine::serve(Tower& tower) {
   Lock lock(mutex_);
   Standing& own = standing_[tower.place];
-  while (!ending_ && !own.gone) {
-    own.waits = true;
+  while (!ending_ && own.at != Standing::At::gone) {
+    own.at = Standing::At::waiting;
     own.since = std::max(own.since, device::host_now(kind_));
     changed_.notify_all();
     changed_.wait(lock, [&] { return ending_ || (has_work(tower.place) && in_turn(tower.place)); });
     if (ending_) break;
-    own.waits = false;
+    own.at = Standing::At::working;
     device::host_reaches(kind_, own.since);
     if (Batch* batch = to_apply(tower.place))
       apply_next(tower, *batch, lock);
     else
       compute_next(tower, *to_compute(tower.place), own.since, lock);
   }
-  own.waits = false;
-  own.gone = true;
+  own.at = Standing::At::gone;
   changed_.notify_all();
 }
 
-/// The batch that is next to be applied, if this tower can do that now.
+/// The batch that is next to be applied, if this tower is to do that now: who computed it, or
+/// anybody when that one is at work already.
 AsyncEngine::Batch* AsyncEngine::to_apply(Place place) {
   if (!open_ || applying_ || applied_ || torn_by_ || pulling_ > 0) return nullptr;
-  for (Batch& batch : queue_) {
-    if (!free_) return batch.state == Batch::State::done && !batch.failure ? &batch : nullptr;
-    if (batch.state == Batch::State::done && !batch.failure && batch.place == place &&
-        within_bound(batch))
-      return &batch;
-  }
-  return nullptr;
+  const auto can = [&](Batch& batch) {
+    return batch.state == Batch::State::done && !batch.failure &&
+           (batch.place == place || standing_[batch.place].at != Standing::At::waiting);
+  };
+  if (!free_) return !queue_.empty() && can(queue_.front()) ? &queue_.front() : nullptr;
+  const auto found = std::ranges::find_if(queue_, [&](Batch& batch) {
+    return batch.place == place && can(batch) && within_bound(batch);
+  });
+  return found == queue_.end() ? nullptr : &*found;
 }
 
 /// The batch that this tower can compute now.
@@ -253,10 +255,11 @@ bool AsyncEngine::in_turn(Place place) {
   if (!open_) return false;
   const Seconds own = standing_[place].since;
   return std::ranges::none_of(standing_, [&](const auto& other) {
-    const auto& [at, standing] = other;
-    if (standing.gone || at == place) return false;
-    if (!standing.waits) return standing.since < own;
-    return (standing.since < own || (standing.since == own && at < place)) && has_work(at);
+    const auto& [its, standing] = other;
+    if (standing.at == Standing::At::gone || its == place) return false;
+    if (standing.at == Standing::At::coming) return true;
+    if (standing.at == Standing::At::working) return standing.since < own;
+    return (standing.since < own || (standing.since == own && its < place)) && has_work(its);
   });
 }
 
@@ -272,7 +275,7 @@ void AsyncEngine::compute_next(Tower& tower, Batch& batch, Seconds idle_since, L
   claim(batch, tower.place);
   device::host_reaches(kind_, batch.start.made);
   standing_[tower.place].since = device::host_now(kind_);
-  changed_.notify_all();  // others may be in turn
+  standing_[tower.place].at = Standing::At::coming;
   pulling_ += free_;
   lock.unlock();
   std::optional<Failure> failure;
@@ -285,6 +288,7 @@ void AsyncEngine::compute_next(Tower& tower, Batch& batch, Seconds idle_since, L
   };
   const Seconds idle = device::host_now(kind_) - idle_since;
   attempt([&] {
+    towers_.collective_of(tower).reset();
     tower.begin_step(towers_.collective_of(tower), {.step = batch.number,
                                                     .loss_scale = batch.start.loss_scale,
                                                     .audits = audits_,
@@ -295,18 +299,18 @@ void AsyncEngine::compute_next(Tower& tower, Batch& batch, Seconds idle_since, L
     else
       versions_->pull(batch.version, replicas_.parameters(tower.place));
   });
-  if (free_) {
-    lock.lock();
-    --pulling_;
-    changed_.notify_all();
-    lock.unlock();
-  }
+  lock.lock();
+  pulling_ -= free_;
+  standing_[tower.place].at = Standing::At::working;
+  changed_.notify_all();  // others may be in turn
+  lock.unlock();
   attempt([&] { compute(tower, batch); });
   lock.lock();
   batch.at = device::host_now(kind_);
   batch.failure = std::move(failure);
   batch.state = Batch::State::done;
-  if (batch.failure && is_device_failure(batch.failure->cause)) standing_[tower.place].gone = true;
+  if (batch.failure && is_device_failure(batch.failure->cause))
+    standing_[tower.place].at = Standing::At::gone;
   if (!batch.result.towers.empty()) batch.result.towers.front().wait += idle;
   changed_.notify_all();
 }
@@ -330,6 +334,7 @@ void AsyncEngine::apply_next(Tower& tower, Batch& batch, Lock& lock) {
   if (failure) {
     torn_by_ = std::move(failure);
   } else {
+    open_ = false;
     applied_ = std::move(batch);
     std::erase_if(queue_, [&](const Batch& each) { return &each == &batch; });
   }

@@ -78,11 +78,11 @@ class AsyncEngine : public Core {
     Seconds at{};  ///< when it was done
   };
 
-  /// Where a tower is.
+  /// What a tower does.
   struct Standing {
-    bool waits = false;  ///< for something to do; else it computes or applies
-    bool gone = true;    ///< its device failed, or towers do not run
-    Seconds since{};     ///< by the devices' clock
+    enum class At { coming, waiting, working, gone };
+    At at = At::coming;
+    Seconds since{};  ///< by the devices' clock
   };
 
   // Towers at work. The functions that take a lock hold it but for the time of their work.
@@ -118,6 +118,7 @@ class AsyncEngine : public Core {
   [[noreturn]] void fail(const Failure& failure, std::int64_t step);
   void make_versions();
   void swap_averages();
+  Flats last_gradient() const;
   Version& version_at(std::int64_t version) {
     return beside_[static_cast<std::size_t>(version) % beside_.size()];
   }

@@ -147,11 +147,15 @@ State AsyncEngine::state() {
                              .buffers = named(version_at(v).buffers, replicas_.buffer_layouts()),
                              .loss_scale = state.loss_scale > 0 ? version_at(v).loss_scale : 0});
     }
-    for (torch::Tensor& flat : whole) flat.zero_();
-    if (!last_.flats.empty()) copy_all(whole, last_.flats);
-    state.gradients = named(whole, map_.layouts);
+    state.gradients = named(last_gradient(), map_.layouts);
     return state;
   });
+}
+
+/// That was applied last, as it was applied; zeros if there was none.
+Flats AsyncEngine::last_gradient() const {
+  if (device::is_accelerator(kind_)) return versions_->landed();
+  return last_.flats.empty() ? allocate(map_.layouts, torch::kCPU) : last_.flats;
 }
 
 void AsyncEngine::load(const State& state) {
@@ -200,8 +204,8 @@ void AsyncEngine::load(const State& state) {
 
 /// The others take over the batches of a device that is lost, and its slices of the weights.
 bool AsyncEngine::go_on_without(const TowerError& error) {
-  if (options_.where.on_device_failure != OnDeviceFailure::replay || torn_ || averaged_ ||
-      !is_device_failure(error.cause))
+  if (options_.where.on_device_failure != OnDeviceFailure::replay || averaged_ ||
+      !device::is_accelerator(kind_) || !is_device_failure(error.cause))
     return false;
   quiet();
   std::vector<Place> lost;
@@ -214,9 +218,8 @@ bool AsyncEngine::go_on_without(const TowerError& error) {
   last_ = {};
   torn_.until_done([this] {
     towers_.make(replicas_.places());
-    const std::int64_t newest = versions_->newest();
     make_versions();
-    versions_->restore(mirrored_versions_, mirrored_kept_, newest);
+    versions_->restore(mirrored_versions_, mirrored_kept_, steps_);
   });
   compute_again();
   pending_notes_.push_back(std::string(error.what()) + ". The other devices go on without it.");

@@ -91,10 +91,13 @@ void AsyncEngine::apply(Batch& batch) {
     const bool then = free_ && how_.compensation != 0;
     versions_->update(options_.method, now, batch.gradient, outcome.reached,
                       then ? replicas_.parameters(batch.place) : Flats{});
-    numbers_.count(updates_++, outcome.reached);
-    audits_ = false;
   } else {
     versions_->skip(batch.gradient);
+  }
+  mirror();  // a device that is lost up to here costs nothing but its time
+  if (outcome.applied) {
+    numbers_.count(updates_++, outcome.reached);
+    audits_ = false;
   }
   if (options_.method.precision == Precision::float16 && (outcome.applied || outcome.overflow))
     loss_scale_.update(outcome.overflow);
@@ -103,7 +106,6 @@ void AsyncEngine::apply(Batch& batch) {
   version_at(versions_->newest()) = std::move(next);
   batch.result.step = steps_++;
   batch.result.staleness = versions_->newest() - 1 - batch.version;
-  mirror();
   const Lock lock(mutex_);
   give_back(last_place_, std::exchange(last_, std::move(batch.gradient)));
   last_place_ = batch.place;
@@ -126,10 +128,11 @@ void AsyncEngine::mirror() {
     return;
   Flats newest = allocate(map_.layouts, torch::kCPU);
   versions_->pull(versions_->newest(), newest);
+  std::vector<Flats> kept = versions_->kept();  // nothing is taken over before all of it is here
+  mirrored_kept_ = std::move(kept);
   mirrored_versions_.push_back(std::move(newest));
   if (mirrored_versions_.size() > beside_.size())
     mirrored_versions_.erase(mirrored_versions_.begin());
-  mirrored_kept_ = versions_->kept();
 }
 
 }  // namespace lockstep::strategy

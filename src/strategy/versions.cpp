@@ -69,10 +69,21 @@ void Versions::on_owners(const Work& work) const {
 }
 
 void Versions::pull(std::int64_t version, const Flats& into) const {
-  on_owners([&](const Owner& owner, std::size_t i) {
-    const auto& [begin, end] = owner.ranges[i];
-    into[i].narrow(0, begin, end - begin).copy_(owner.ring[slot(version)][i]);
-  });
+  const torch::NoGradGuard no_grad;
+  for (const Owner& owner : owners_) {
+    // A copy between devices is ordered on the current streams of both. One inside a device stays
+    // on the stream of who asks for it.
+    const bool inside = owner.stream && into.front().device() == owner.stream->device();
+    c10::SmallVector<c10::Stream, 1> streams;
+    if (owner.stream && !inside) streams.push_back(*owner.stream);
+    const c10::MultiStreamGuard guard(streams);
+    if (inside) device::order(*owner.stream, device::current_stream(owner.device));
+    for (std::size_t i = 0; i < map_.layouts.size(); ++i) {
+      const auto& [begin, end] = owner.ranges[i];
+      into[i].narrow(0, begin, end - begin).copy_(owner.ring[slot(version)][i]);
+    }
+    if (inside) device::order(device::current_stream(owner.device), *owner.stream);
+  }
 }
 
 void Versions::write(const Flats& whole) {
@@ -171,6 +182,10 @@ std::vector<Flats> Versions::kept() const {
     kept.push_back(
         joined([&](const Owner& owner, std::size_t i) { return owner.updates[i].average(); }));
   return kept;
+}
+
+Flats Versions::landed() const {
+  return joined([](const Owner& owner, std::size_t i) { return owner.landing[i]; });
 }
 
 void Versions::restore(const std::vector<Flats>& versions, const std::vector<Flats>& kept,

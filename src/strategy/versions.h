@@ -73,6 +73,9 @@ class Versions {
   void restore(const std::vector<Flats>& versions, const std::vector<Flats>& kept,
                std::int64_t newest);
 
+  /// The gradient that was applied last, on accelerators: whole arenas on the CPU.
+  Flats landed() const;
+
   /// Waits for what owners have to do.
   void synchronize() const;
 
