@@ -1,6 +1,7 @@
 """Runs `bench/step` beside other frameworks' versions of the same workloads and prints ratios.
 
     PT_PYTHON=... TF_PYTHON=... python3 bench/compare.py [--rounds 3] [--seconds 5]
+    PT_PYTHON=... python3 bench/compare.py --strategy delay     # beside PyTorch's Hogwild
 
 The peers are scripts in bench/peers, or in the folder that --peers names: peer_ddp.py (PyTorch
 DistributedDataParallel), peer_tf1_towers.py (TensorFlow 1 towers), peer_tf.py (TensorFlow's
@@ -25,6 +26,7 @@ PEERS = {
     "tf-mirrored": ("TF_PYTHON", "peer_tf.py"),
     "jax": ("TF_PYTHON", "peer_jax.py"),
 }
+ASYNC_PEERS = {"hogwild": ("PT_PYTHON", "peer_hogwild.py")}  # of asynchronous training
 PYTORCH_ONLY = ("ssd",)  # workloads that no other peer has
 PACKAGES = {"PT_PYTHON": "torch numpy", "TF_PYTHON": "tensorflow-cpu jax optax numpy"}
 
@@ -35,8 +37,8 @@ class NoReport(Exception):
 
 def commands(args):
     """Lockstep and its peers, by name."""
-    programs = {"lockstep": [str(args.step)]}
-    for name, (variable, script) in PEERS.items():
+    programs = {"lockstep": [str(args.step), "--strategy", args.strategy]}
+    for name, (variable, script) in args.all_peers.items():
         programs[name] = [os.environ.get(variable, sys.executable), str(args.peers / script)]
     return programs
 
@@ -57,7 +59,7 @@ def run(command, workload, args):
 
 
 def leave_out(name, reason):
-    variable, _ = PEERS[name]
+    variable, _ = {**PEERS, **ASYNC_PEERS}[name]
     print(
         f"{name} is left out: {reason}. It runs with the Python that {variable} names; there: "
         f"pip install {PACKAGES[variable]}",
@@ -107,9 +109,11 @@ def main():
     parser.add_argument("--step", type=pathlib.Path, default=HERE.parent / "build/release/bench/step")
     parser.add_argument("--workloads", nargs="+", default=WORKLOADS, choices=WORKLOADS)
     parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--strategy", default="mirrored", choices=("mirrored", "delay", "free"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5, help="measured window of one run")
     args = parser.parse_args()
+    args.all_peers = PEERS if args.strategy == "mirrored" else ASYNC_PEERS
     programs = commands(args)
     print("| workload | peer | samples/s | start to first step | peak memory |")
     print("| --- | --- | --- | --- | --- |")

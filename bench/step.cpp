@@ -2,8 +2,11 @@
 // bench/peers) do, and prints the same report.
 //
 //   step chat --devices 2
+//   step chat --devices 2 --strategy delay
 //
-// prints one line of JSON with the peers' fields. Exit code 2: bad input.
+// prints one line of JSON with the peers' fields. Exit code 2: bad input. In asynchronous training,
+// `delay` and `free`, each device trains on its part of a batch and updates the weights by itself,
+// as in peer_hogwild.py; a step is as many updates as there are devices.
 
 #include <sched.h>
 #include <time.h>
@@ -47,7 +50,8 @@ constexpr int kRounds = 5;   // of step and compute alone after it
 struct Arguments {
   std::string workload;
   int devices = 1;
-  int threads = 1;      // of one device
+  int threads = 1;  // of one device
+  std::string strategy = "mirrored";
   double seconds = 10;  // length of the measured window
 };
 
@@ -181,6 +185,31 @@ std::int64_t trainable(const torch::nn::Module& model) {
   return count;
 }
 
+/// Updates of the parts of a batch, one a device, in any of both orders.
+template <class Model>
+nlohmann::ordered_json run_async(const Arguments& arguments, lockstep::AsyncOptions options) {
+  using Batch = typename Model::Batch;
+  options.method.shards = 1;
+  options.method.async = lockstep::Asynchrony{
+      .order = arguments.strategy == "free" ? lockstep::Order::free : lockstep::Order::delay};
+  lockstep::Async<Model> towers(options);
+  towers.model().fill();
+  const std::vector<Batch> batches = Model::batches();
+  std::size_t steps = 0;
+  const auto loss = [](Model& model, const Batch& shard) { return model.loss(shard); };
+  const auto step = [&] {
+    const Batch& batch = batches[steps++ % batches.size()];
+    double sum = 0;
+    for (int part = 0; part < arguments.devices; ++part)
+      if (const auto report =
+              towers.step(lockstep::batch::part(batch, part, arguments.devices), loss))
+        sum += report->loss;
+    return sum / arguments.devices;
+  };
+  const Measured measured = benchmark(arguments, step, step);
+  return report(arguments, Model::kGlobalBatch, trainable(towers.model()), measured);
+}
+
 template <class Model>
 nlohmann::ordered_json run(const Arguments& arguments) {
   using Batch = typename Model::Batch;
@@ -188,6 +217,7 @@ nlohmann::ordered_json run(const Arguments& arguments) {
   at::set_num_threads(arguments.devices * arguments.threads);
   lockstep::MirroredOptions options = Model::options();
   options.where.devices = lockstep::cpu_devices(arguments.devices, arguments.threads);
+  if (arguments.strategy != "mirrored") return run_async<Model>(arguments, options);
   options.method.shards = arguments.devices;  // as the peers cut a batch: one part a device
   lockstep::Mirrored<Model> towers(options);
   towers.model().fill();
@@ -231,6 +261,9 @@ void add_options(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--threads", arguments.threads, "threads of a device, if there is only one")
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_option("--strategy", arguments.strategy, "mirrored, or asynchronous: delay or free")
+      ->check(CLI::IsMember({"mirrored", "delay", "free"}))
       ->capture_default_str();
   app.add_option("--seconds", arguments.seconds, "length of the measured window")
       ->check(CLI::Range(0.0, 3600.0))

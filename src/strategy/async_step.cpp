@@ -89,7 +89,7 @@ void AsyncEngine::apply(Batch& batch) {
     optim::Moment now = moment(outcome);
     now.compensation = how_.compensation;
     const bool then = free_ && how_.compensation != 0;
-    versions_->update(options_.method, now, batch.gradient, outcome.reached,
+    versions_->update(options_.method, now, batch.gradient, outcome.reached, batch.version,
                       then ? replicas_.parameters(batch.place) : Flats{});
   } else {
     versions_->skip(batch.gradient);

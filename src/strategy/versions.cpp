@@ -119,15 +119,17 @@ void Versions::make_version(Gradient& gradient,
 }
 
 void Versions::update(const Method& method, const optim::Moment& moment, Gradient& gradient,
-                      std::span<const char> reached, const Flats& then) {
+                      std::span<const char> reached, std::int64_t version, const Flats& then) {
   make_version(gradient, [&](Owner& owner, std::size_t i) {
     const auto& [begin, end] = owner.ranges[i];
     torch::Tensor own = gradient.flats[i].narrow(0, begin, end - begin);
     if (accelerators_) own = owner.landing[i].copy_(own);
     const torch::Tensor &from = owner.ring[slot(newest_)][i],
                         &into = owner.ring[slot(newest_ + 1)][i];
-    torch::Tensor before = into;
-    if (!then.empty()) before = then[i].narrow(0, begin, end - begin);
+    torch::Tensor before;
+    if (moment.compensation != 0)
+      before = then.empty() ? owner.ring[slot(version)][i]
+                            : then[i].narrow(0, begin, end - begin).to(own.device());
     owner.updates[i].retarget(from, into, own, before);
     owner.updates[i].apply(method, moment, reached);
   });

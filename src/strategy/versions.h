@@ -54,10 +54,10 @@ class Versions {
   /// Writes the newest version, in place, from whole arenas on the CPU.
   void write(const Flats& whole);
 
-  /// Makes the next version by an update. `then`: the weights that the gradient was computed with,
-  /// where they are not those of the version that is dropped.
+  /// Makes the next version by an update. The gradient was computed with `version`, or with a copy
+  /// of that, `then`, where it is not kept any more.
   void update(const Method& method, const optim::Moment& moment, Gradient& gradient,
-              std::span<const char> reached, const Flats& then = {});
+              std::span<const char> reached, std::int64_t version, const Flats& then = {});
   /// Makes the next version a copy of the newest one.
   void skip(Gradient& gradient);
 

@@ -198,8 +198,8 @@ TEST(AsyncSim, OutOfMemoryIsNamedAndNothingIsApplied) {
   Async<models::Mlp> towers(how(2, {.delay = 1}));
   for (int step = 0; step < 4; ++step) towers.step(models::vectors(step), models::CrossEntropy{});
   const State before = towers.state();
-  sim::inject(
-      {.kind = sim::Fault::Kind::out_of_memory, .device = 1, .step = before.steps, .at = 1});
+  for (std::int64_t step = before.steps; step < kSteps; ++step)
+    sim::inject({.kind = sim::Fault::Kind::out_of_memory, .device = 1, .step = step, .at = 1});
   EXPECT_THROW(
       {
         for (int step = 4; step < kSteps; ++step)
