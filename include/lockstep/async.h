@@ -133,7 +133,8 @@ class Async : public ModelStrategy<Model, AsyncBase> {
   /// Hands a batch to the devices, and returns.
   template <class Batch, class LossFn>
   void begin(const Batch& batch, const LossFn& loss, const StepOptions& how = {}) {
-    const auto begun = std::make_shared<Begun<Batch, LossFn>>(*this, batch, loss, how);
+    const auto begun =
+        std::make_shared<Begun<Batch, std::decay_t<LossFn>>>(*this, batch, loss, how);
     this->run_begin({begun, &begun->work});
   }
 

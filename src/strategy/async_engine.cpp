@@ -78,6 +78,7 @@ void AsyncEngine::begin(std::shared_ptr<const ShardWork> work) {
   check(!averaged_, "no step inside with_averaged_weights");
   torn_.require_whole();
   adopt();
+  run();
   std::vector<char> selected = selection(work->update);
   {
     const Lock lock(mutex_);
@@ -85,8 +86,8 @@ void AsyncEngine::begin(std::shared_ptr<const ShardWork> work) {
     batch.work = std::move(work);
     batch.number = next_number_++;
     batch.selected = std::move(selected);
+    batch.begun = clock();
   }
-  run();
   changed_.notify_all();
 }
 
@@ -167,7 +168,8 @@ void AsyncEngine::run() {
     const Lock lock(mutex_);
     ending_ = false;
     standing_.clear();
-    for (const Place place : replicas_.places()) standing_[place].since = now();
+    started_ = now();
+    for (const Place place : replicas_.places()) standing_[place].since = started_;
   }
   running_ = true;
   towers_.start(job_);
@@ -273,7 +275,7 @@ void AsyncEngine::claim(Batch& batch, Place place) {
 
 void AsyncEngine::compute_next(Tower& tower, Batch& batch, Seconds idle_since, Lock& lock) {
   claim(batch, tower.place);
-  device::host_reaches(kind_, batch.start.made);
+  device::host_reaches(kind_, std::max(batch.begun, batch.start.made));
   standing_[tower.place].since = device::host_now(kind_);
   standing_[tower.place].at = Standing::At::coming;
   pulling_ += free_;

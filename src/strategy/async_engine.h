@@ -62,6 +62,7 @@ class AsyncEngine : public Core {
     std::shared_ptr<const ShardWork> work;
     std::int64_t number = 0;  ///< keys its random numbers
     std::vector<char> selected = {};
+    Seconds begun{};  ///< when, by the devices' clock
     State state = State::waiting;
 
     // Once it is claimed.
@@ -87,7 +88,10 @@ class AsyncEngine : public Core {
 
   // Towers at work. The functions that take a lock hold it but for the time of their work.
   using Lock = std::unique_lock<std::mutex>;
-  void run();    ///< starts the towers, if they do not run
+  void run();  ///< starts the towers, if they do not run
+  /// By the devices' clock: when towers began to run, or the last update. On simulated devices the
+  /// caller's own clock may be ahead, for it is that of the first device.
+  Seconds clock() { return std::max(started_, version_at(versions_->newest()).made); }
   void quiet();  ///< lets the towers end what they compute, and take nothing more
   void serve(Tower& tower);
   void compute_next(Tower& tower, Batch& batch, Seconds idle_since, Lock& lock);
@@ -137,6 +141,7 @@ class AsyncEngine : public Core {
   std::vector<char> trainable_;     // as the home had it when the batches at work were begun
   Towers::Job job_;
   bool running_ = false;
+  Seconds started_{};  // when towers began to run, by the devices' clock
 
   std::mutex mutex_;
   std::condition_variable changed_;

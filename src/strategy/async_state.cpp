@@ -38,6 +38,7 @@ void AsyncEngine::compute_again() {
     Batch anew;
     anew.work = std::move(batch.work);
     anew.number = batch.number;
+    anew.begun = clock();
     anew.selected = selection(anew.work->update);
     batch = std::move(anew);
   }

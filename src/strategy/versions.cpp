@@ -35,7 +35,8 @@ Versions::Versions(const Method& method, const ParameterMap& map, const std::vec
                                  accelerators_ ? landing : owner.ring[0][i], made_with_);
     }
     if (!accelerators_) continue;
-    for (auto* stream : {&owner.stream, &owner.sending}) {
+    owner.written.resize(ring_size_);
+    for (auto* stream : {&owner.stream, &owner.giving, &owner.sending}) {
       *stream = std::make_unique<c10::Stream>(device::new_stream(owner.device));
       device::order(device::current_stream(owner.device), **stream);  // its memory is ready
     }
@@ -52,7 +53,7 @@ Versions::~Versions() {
 
 void Versions::synchronize() const {
   for (const Owner& owner : owners_)
-    for (const auto* stream : {&owner.stream, &owner.sending})
+    for (const auto* stream : {&owner.stream, &owner.giving, &owner.sending})
       if (*stream) (*stream)->synchronize();
 }
 
@@ -75,14 +76,14 @@ void Versions::pull(std::int64_t version, const Flats& into) const {
     // on the stream of who asks for it.
     const bool inside = owner.stream && into.front().device() == owner.stream->device();
     c10::SmallVector<c10::Stream, 1> streams;
-    if (owner.stream && !inside) streams.push_back(*owner.stream);
+    if (owner.stream && !inside) streams.push_back(*owner.giving);
     const c10::MultiStreamGuard guard(streams);
-    if (inside) device::order(*owner.stream, device::current_stream(owner.device));
+    if (owner.stream) owner.written[slot(version)]->block(device::current_stream(owner.device));
     for (std::size_t i = 0; i < map_.layouts.size(); ++i) {
       const auto& [begin, end] = owner.ranges[i];
       into[i].narrow(0, begin, end - begin).copy_(owner.ring[slot(version)][i]);
     }
-    if (inside) device::order(device::current_stream(owner.device), *owner.stream);
+    if (inside) device::order(device::current_stream(owner.device), *owner.giving);
   }
 }
 
@@ -91,6 +92,17 @@ void Versions::write(const Flats& whole) {
     const auto& [begin, end] = owner.ranges[i];
     owner.ring[slot(newest_)][i].copy_(whole[i].narrow(0, begin, end - begin));
   });
+  note_written();
+}
+
+/// What is copied of the newest version from now on is what owners have written by now.
+void Versions::note_written() {
+  for (Owner& owner : owners_) {
+    if (!owner.stream) continue;
+    auto& event = owner.written[slot(newest_)];
+    event = std::make_shared<c10::Event>(owner.stream->device_type());
+    event->record(*owner.stream);
+  }
 }
 
 void Versions::make_version(Gradient& gradient,
@@ -105,6 +117,7 @@ void Versions::make_version(Gradient& gradient,
       c10::Stream& sending = own ? *owner.stream : *source.sending;
       gradient.ready->block(sending);
       gradient.ready->block(*owner.stream);
+      device::order(*owner.giving, *owner.stream);  // what was copied may be overwritten
       streams.push_back(*owner.stream);
       if (!own) streams.push_back(sending);
     }
@@ -116,6 +129,7 @@ void Versions::make_version(Gradient& gradient,
   }
   ++newest_;
   oldest_ = std::max(oldest_, newest_ - static_cast<std::int64_t>(ring_size_) + 1);
+  note_written();
 }
 
 void Versions::update(const Method& method, const optim::Moment& moment, Gradient& gradient,
@@ -157,6 +171,7 @@ void Versions::swap_average() {
   on_owners([&](const Owner& owner, std::size_t i) {
     const_cast<optim::SliceUpdate&>(owner.updates[i]).swap_average();
   });
+  note_written();
 }
 
 void Versions::reset_slots(const Method& method, std::span<const char> chosen) {

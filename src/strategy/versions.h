@@ -86,14 +86,17 @@ class Versions {
     std::vector<Flats> ring;                 // by version modulo its size: a flat an arena
     std::deque<optim::SliceUpdate> updates;  // by arena
     // Of an accelerator:
-    Flats landing;                         // the gradient that is applied
-    std::unique_ptr<c10::Stream> stream;   // of updates, and of what is copied from here
-    std::unique_ptr<c10::Stream> sending;  // of gradients that go to others
+    Flats landing;                                     // the gradient that is applied
+    std::unique_ptr<c10::Stream> stream;               // of updates
+    std::unique_ptr<c10::Stream> giving;               // of versions that are copied from here
+    std::unique_ptr<c10::Stream> sending;              // of gradients that go to others
+    std::vector<std::shared_ptr<c10::Event>> written;  // by version modulo the ring's size
   };
 
   std::size_t slot(std::int64_t version) const {
     return static_cast<std::size_t>(version) % ring_size_;
   }
+  void note_written();
   template <class Work>
   void on_owners(const Work& work) const;
   Flats joined(
