@@ -61,10 +61,8 @@ void print_older(const State& state) {
   std::int64_t step = state.steps - std::ssize(state.older);
   for (const OlderVersion& version : state.older) {
     double squares = 0;
-    for (const NamedTensor& tensor : version.parameters) {
-      const double norm = norm_of(tensor.value);
-      squares += norm * norm;
-    }
+    for (const NamedTensor& tensor : version.parameters)
+      if (tensor.value.is_floating_point()) squares += std::pow(norm_of(tensor.value), 2);
     std::cout << "  of step " << step++ << ": " << version.parameters.size() << " tensors, "
               << format("norm %.6g", std::sqrt(squares))
               << (version.loss_scale > 0 ? format(", loss scale %.6g", version.loss_scale) : "")
