@@ -80,6 +80,13 @@ double share_limit(int shards, int devices) {
   return static_cast<double>(shards) / (most * devices);
 }
 
+/// What devices wait for.
+std::string awaited(const Recipe& recipe, const StepReport& step) {
+  if (recipe.strategy != StrategyName::async) return "the slowest device, " + slowest_of(step);
+  if (recipe.async.order == Order::free) return "their turn to update the weights";
+  return "earlier updates; with a larger async.delay they wait less";
+}
+
 /// The words for devices that have nothing to do, or unequal parts; empty: none has.
 std::string idle_devices(const Recipe& recipe, int count) {
   if (recipe.strategy == StrategyName::async) {
@@ -129,11 +136,7 @@ ScalingPoint measure(const Recipe& recipe, const InitialWeights& weights,
   if (alone == 0) alone = split.compute / rows;
   const double slower = std::max(1.0, split.compute / rows / alone);
   point.limit = idle_devices(recipe, count);
-  if (point.limit.empty())
-    point.limit = split.largest(recipe.strategy == StrategyName::async
-                                    ? "the updates that come first"
-                                    : "the slowest device, " + slowest_of(*step),
-                                slower);
+  if (point.limit.empty()) point.limit = split.largest(awaited(recipe, *step), slower);
   return point;
 }
 
