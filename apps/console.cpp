@@ -16,9 +16,10 @@ class TextConsole : public Observer {
   void started(const TrainingStart& start) override {
     std::string devices;
     for (const std::string& device : start.devices) devices += " " + device;
-    line_.print("on" + devices);
+    line_.print(start.strategy + " on" + devices);
     line_.print("in " + std::to_string(start.shards) + (start.shards == 1 ? " shard" : " shards"));
-    uneven_ = uneven_shards(start.shards, static_cast<int>(start.devices.size()));
+    if (start.strategy == "mirrored")
+      uneven_ = uneven_shards(start.shards, static_cast<int>(start.devices.size()));
     if (!uneven_.empty()) line_.print("note: " + uneven_);
     for (const std::string& part : start.plan) line_.print(part);
     if (start.progress.step > 0)
@@ -41,7 +42,7 @@ class TextConsole : public Observer {
         (report.losses.empty() ? format("%.4f", report.loss) : line_of(report.losses)) +
         (report.metrics.empty() ? "" : "  " + line_of(report.metrics)) +
         format("  lr %.3g", report.learning_rate) + format("  norm %.3g", report.gradient_norm) +
-        speed(report);
+        staleness(report) + speed(report);
     for (const TowerReport& tower : report.towers)
       if (report.towers.size() > 1 && tower.shards > 0 && report.losses.empty())
         text += "  " + tower.device + format(" %.4f", tower.loss);
@@ -90,6 +91,12 @@ class TextConsole : public Observer {
     return report.rows_per_second ? format("  %.0f samples/s", *report.rows_per_second) : "";
   }
 
+  static std::string staleness(const TrainingReport& report) {
+    if (report.staleness.steps.empty()) return "";
+    return format("  staleness %.1f", report.staleness.mean()) + ", at most " +
+           std::to_string(report.staleness.most());
+  }
+
   static std::string left(const TrainingReport& report) {
     return report.left > Seconds(0) ? "  " + duration_text(report.left) + " left" : "";
   }
@@ -131,6 +138,7 @@ class JsonConsole : public Observer {
            {"learning_rate", report.learning_rate},
            {"gradient_norm", number(report.gradient_norm)},
            {"clip_rate", report.clip_rate},
+           {"staleness", staleness(report.staleness)},
            {"samples_per_second", known(report.rows_per_second)},
            {"time", report.time.count()},
            {"left", report.left.count()},
@@ -174,6 +182,13 @@ class JsonConsole : public Observer {
   using Json = nlohmann::ordered_json;
 
   static Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+  /// Null for a strategy that has none.
+  static Json staleness(const Staleness& staleness) {
+    if (staleness.steps.empty()) return nullptr;
+    Json steps = Json::object();
+    for (const auto& [late, count] : staleness.steps) steps[std::to_string(late)] = count;
+    return {{"mean", staleness.mean()}, {"max", staleness.most()}, {"steps", steps}};
+  }
   static Json numbers(const std::map<std::string, double>& values) {
     Json json = Json::object();
     for (const auto& [name, value] : values) json[name] = number(value);

@@ -102,6 +102,12 @@ MirroredOptions strategy_options(const Recipe& recipe, std::vector<Device> devic
   if (optimizer.average > 0)
     options.method.moving_average =
         MovingAverage{.decay = optimizer.average, .warm_up = optimizer.average_warm_up};
+  if (recipe.strategy == StrategyName::async) {
+    const AsyncRecipe& async = recipe.async;
+    options.method.async = {
+        .order = async.order, .delay = async.delay, .compensation = async.compensation};
+    if (async.staleness > 0) options.method.async->staleness = async.staleness;
+  }
   return options;
 }
 

@@ -3,6 +3,7 @@
 #include <lockstep/checkpoint.h>
 #include <lockstep/error.h>
 
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <iomanip>
@@ -51,6 +52,22 @@ void print_tensors(const std::string& title, const std::vector<NamedTensor>& ten
     std::cout << "  " << std::left << std::setw(static_cast<int>(width) + 2) << tensor.name
               << std::setw(10) << torch::toString(tensor.value.scalar_type()) << std::setw(20)
               << shape_text(tensor.value) << format("norm %.6g", norm_of(tensor.value)) << "\n";
+}
+
+/// The versions of the weights that gradients to come are computed with, a line each.
+void print_older(const State& state) {
+  if (!state.older.empty())
+    std::cout << "\nolder weights, for the gradients that are computed with them:\n";
+  std::int64_t step = state.steps - std::ssize(state.older);
+  for (const OlderVersion& version : state.older) {
+    double squares = 0;
+    for (const NamedTensor& tensor : version.parameters)
+      if (tensor.value.is_floating_point()) squares += std::pow(norm_of(tensor.value), 2);
+    std::cout << "  of step " << step++ << ": " << version.parameters.size() << " tensors, "
+              << format("norm %.6g", std::sqrt(squares))
+              << (version.loss_scale > 0 ? format(", loss scale %.6g", version.loss_scale) : "")
+              << "\n";
+  }
 }
 
 void print_manifest(const std::string& path, const Manifest& manifest) {
@@ -115,6 +132,7 @@ int inspect(const std::string& path) {
   print_tensors("weights", found.checkpoint.state.parameters);
   print_tensors("averages", found.checkpoint.state.averages);
   print_tensors("slots", found.checkpoint.state.slots);
+  print_older(found.checkpoint.state);
   return problems == 0 ? kDone : kFailed;
 }
 

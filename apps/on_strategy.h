@@ -3,6 +3,8 @@
 // The strategies that a recipe can be trained with. A new one is made here, and families do not
 // change.
 
+#include <lockstep/async.h>
+#include <lockstep/error.h>
 #include <lockstep/mirrored.h>
 
 #include <memory>
@@ -19,6 +21,14 @@ std::unique_ptr<Job> on_strategy(const Recipe& recipe, MirroredOptions options, 
                                  const Args&... args) {
   if (!recipe.optimizer.decay_biases_and_norms && options.method.rules.empty())
     options.method.rules = apps::undecayed(Model(args...));
+  switch (recipe.strategy) {
+    case StrategyName::mirrored:
+      break;
+    case StrategyName::async:
+      return use(std::make_unique<Async<Model>>(std::move(options), args...));
+    case StrategyName::pipeline:
+      throw ConfigError("strategy = pipeline is not in this version: use mirrored, or async.");
+  }
   return use(std::make_unique<Mirrored<Model>>(std::move(options), args...));
 }
 

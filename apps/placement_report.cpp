@@ -24,13 +24,13 @@ std::string physical(const std::string& device, const Environment& environment) 
 
 }  // namespace
 
-std::string placement_report(const StepReport& report, const Environment& environment) {
+std::string placement_report(const std::map<std::ptrdiff_t, TowerReport>& towers,
+                             const Environment& environment) {
   std::ostringstream out;
   out << "placement\n";
-  for (std::size_t i = 0; i < report.towers.size(); ++i) {
-    const TowerReport& tower = report.towers[i];
-    out << "  " << tower.device << "  tower " << i << physical(tower.device, environment) << ", "
-        << tower.shards << (tower.shards == 1 ? " shard" : " shards");
+  for (const auto& [number, tower] : towers) {
+    out << "  " << tower.device << "  tower " << number << physical(tower.device, environment)
+        << ", " << tower.shards << (tower.shards == 1 ? " shard" : " shards");
     if (tower.peak_bytes > 0) out << ", at most " << mebibytes(tower.peak_bytes);
     out << "\n";
   }

@@ -4,6 +4,8 @@
 
 #include <lockstep/report.h>
 
+#include <cstddef>
+#include <map>
 #include <string>
 
 #include "environment.h"
@@ -11,7 +13,8 @@
 namespace lockstep::apps {
 
 /// Every device with its tower and its memory, and every operator that ran on the CPU instead, with
-/// count and reason. `report` is that of a step.
-std::string placement_report(const StepReport& report, const Environment& environment);
+/// count and reason. `towers`: by number.
+std::string placement_report(const std::map<std::ptrdiff_t, TowerReport>& towers,
+                             const Environment& environment);
 
 }  // namespace lockstep::apps

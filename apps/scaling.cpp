@@ -16,6 +16,7 @@
 #include "family_program.h"
 #include "init_weights.h"
 #include "recipe/family.h"
+#include "recipe_flags.h"
 #include "run_folder.h"
 #include "scaling_plot.h"
 #include "signals.h"
@@ -24,9 +25,7 @@
 namespace lockstep::apps {
 namespace {
 
-struct ScalingFlags {
-  std::string recipe;
-  std::vector<std::string> sets;
+struct ScalingFlags : RecipeFlags {
   DeviceFlags where;
   std::vector<int> counts;
   double seconds = 5;
@@ -50,13 +49,13 @@ struct TimeSplit {
     }
   }
 
-  /// The largest part that more devices did not make smaller, if it is worth a word. `slower`: how
-  /// much longer than on one device computing a sample takes.
-  std::string largest(const std::string& slowest, double slower) const {
+  /// The largest part that more devices did not make smaller, if it is worth a word. `waiting`:
+  /// what for. `slower`: how much longer than on one device computing a sample takes.
+  std::string largest(const std::string& waiting, double slower) const {
     const double all = compute + input + wait + reduce + update;
     const std::pair<double, std::string> parts[] = {
         {input, "input: the devices wait for data"},
-        {wait, "waiting for the slowest device, " + slowest},
+        {wait, "waiting for " + waiting},
         {reduce, "summing gradients"},
         {update, "the update"},
         {compute * (1 - 1 / slower), "sharing cores, caches or memory: a sample takes " +
@@ -79,6 +78,27 @@ std::string slowest_of(const StepReport& step) {
 double share_limit(int shards, int devices) {
   const int most = (shards + devices - 1) / devices;
   return static_cast<double>(shards) / (most * devices);
+}
+
+/// What devices wait for.
+std::string awaited(const Recipe& recipe, const StepReport& step) {
+  if (recipe.strategy != StrategyName::async) return "the slowest device, " + slowest_of(step);
+  if (recipe.async.order == Order::free) return "their turn to update the weights";
+  return "earlier updates; with a larger async.delay they wait less";
+}
+
+/// The words for devices that have nothing to do, or unequal parts; empty: none has.
+std::string idle_devices(const Recipe& recipe, int count) {
+  if (recipe.strategy == StrategyName::async) {
+    const int busy = recipe.async.order == Order::delay ? recipe.async.delay + 1 : count;
+    if (busy >= count) return "";
+    return "async.delay: it is " + std::to_string(recipe.async.delay) + ", so " +
+           std::to_string(busy) + (busy == 1 ? " device computes" : " devices compute") +
+           " at a time";
+  }
+  if (share_limit(recipe.shards, count) >= 0.9) return "";
+  return std::to_string(recipe.shards) + " shards do not go into " + std::to_string(count) +
+         " devices evenly";
 }
 
 /// `alone`: seconds that computing a sample takes on one device; filled in if it is 0. `files`:
@@ -115,10 +135,8 @@ ScalingPoint measure(const Recipe& recipe, const InitialWeights& weights,
   point.rows_per_second = rows / (now() - begin).count();
   if (alone == 0) alone = split.compute / rows;
   const double slower = std::max(1.0, split.compute / rows / alone);
-  const double allowed = share_limit(recipe.shards, count);
-  point.limit = allowed < 0.9 ? std::to_string(recipe.shards) + " shards do not go into " +
-                                    std::to_string(count) + " devices evenly"
-                              : split.largest(slowest_of(*step), slower);
+  point.limit = idle_devices(recipe, count);
+  if (point.limit.empty()) point.limit = split.largest(awaited(recipe, *step), slower);
   return point;
 }
 
@@ -139,15 +157,19 @@ void print(const std::string& title, const std::vector<ScalingPoint>& points) {
 
 int scaling(const ScalingFlags& flags, const Environment& environment) {
   watch_signals();
-  const Recipe recipe = load_recipe(flags.recipe, flags.sets);
+  const Recipe recipe = load_recipe(flags.recipe, flags.all_sets());
+  const bool async = recipe.strategy == StrategyName::async;
   const InitialWeights weights = read_initial(recipe.init);
   const UsedDevices used = use_devices(flags.where, environment);
   tell(used);
   const int all = static_cast<int>(used.devices.size());
   std::vector<int> counts = flags.counts;
   for (int count = 1; flags.counts.empty() && count <= all; ++count) counts.push_back(count);
-  ScalingCurves curves{.title = flags.recipe + ", " + std::to_string(recipe.shards) +
-                                " shards, global batch " + std::to_string(recipe.data.batch)};
+  const std::string batch = std::to_string(recipe.data.batch);
+  ScalingCurves curves{.title = flags.recipe + (async ? ", async" : "") + ", " +
+                                std::to_string(recipe.shards) +
+                                (recipe.shards == 1 ? " shard, " : " shards, ") +
+                                (async ? "batch " : "global batch ") + batch};
   {
     StatusLine line;
     double alone = 0;
@@ -157,12 +179,18 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
         throw ConfigError("--counts " + std::to_string(count) + ": there are " +
                           std::to_string(all) + " devices.");
       const std::vector<Device> devices(used.devices.begin(), used.devices.begin() + count);
-      curves.strong.push_back(measure(recipe, weights, devices, flags.seconds, alone, files, line));
+      const ScalingPoint as_it_is =
+          measure(recipe, weights, devices, flags.seconds, alone, files, line);
+      if (async) {  // each device computes whole batches, however many there are
+        curves.weak.push_back(as_it_is);
+        continue;
+      }
+      curves.strong.push_back(as_it_is);
       Recipe grown = recipe;
       grow_batch(grown, count);
       grown.shards *= count;
       curves.weak.push_back(
-          count == 1 ? curves.strong.back()
+          count == 1 ? as_it_is
                      : measure(grown, weights, devices, flags.seconds, alone, files, line));
     }
   }
@@ -170,8 +198,8 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
     for (ScalingPoint& point : *points)
       point.efficiency = point.rows_per_second * points->front().devices /
                          (points->front().rows_per_second * point.devices);
-  print("strong: the global batch stays " + std::to_string(recipe.data.batch), curves.strong);
-  print("weak: the batch of a device stays " + std::to_string(recipe.data.batch), curves.weak);
+  if (!async) print("strong: the global batch stays " + batch, curves.strong);
+  print("weak: the batch of a device stays " + batch, curves.weak);
   write_file(flags.plot, scaling_svg(curves));
   std::cout << "figure: " << flags.plot << "\n";
   return kDone;
@@ -183,9 +211,7 @@ void add_scaling(CLI::App& app, const Environment& environment, Run& run) {
   const auto flags = std::make_shared<ScalingFlags>();
   CLI::App* command = app.add_subcommand(
       "scaling", "Measures a recipe on 1 to N devices, says what limits it, and draws it.");
-  command->add_option("recipe", flags->recipe, "name of a recipe, or path of a TOML file")
-      ->required();
-  command->add_option("--set", flags->sets, "sets a field of the recipe")->allow_extra_args(false);
+  add_recipe_flags(*command, *flags);
   add_device_flags(*command, flags->where);
   command
       ->add_option("--counts", flags->counts,
@@ -197,7 +223,8 @@ void add_scaling(CLI::App& app, const Environment& environment, Run& run) {
   command->add_option("--plot", flags->plot, "the figure to write, SVG");
   command->footer(
       "strong: the global batch is the recipe's on every number of devices.\n"
-      "weak: it grows with the devices, so that each has the same work.\n"
+      "weak: it grows with the devices, so that each has the same work; the only one of --strategy "
+      "async.\n"
       "efficiency: samples/s, divided by the devices and by samples/s of the first count.");
   command->callback([flags, environment, &run] {
     run = [=] {

@@ -89,14 +89,16 @@ std::string scaling_svg(const ScalingCurves& curves) {
          "<rect width=\"640\" height=\"420\" fill=\"white\"/>\n"
       << text(kLeft, 26, escaped(curves.title), "font-size=\"15\" font-weight=\"bold\"")
       << grid(axes);
-  if (!curves.strong.empty()) {
-    const double one = curves.strong.front().rows_per_second;
+  const auto& first = curves.strong.empty() ? curves.weak : curves.strong;
+  if (!first.empty()) {
+    const double one = first.front().rows_per_second / first.front().devices;
     svg << line(axes.x(1), axes.y(one), axes.x(axes.devices), axes.y(one * axes.devices),
                 "stroke=\"#888\" stroke-dasharray=\"5 4\"");
   }
-  svg << curve(axes, curves.strong, "#1f6fb4") << curve(axes, curves.weak, "#d2691e")
-      << text(kRight - 200, kBottom - 44, "the global batch stays", "fill=\"#1f6fb4\"")
-      << text(kRight - 200, kBottom - 26, "the batch of a device stays", "fill=\"#d2691e\"")
+  svg << curve(axes, curves.strong, "#1f6fb4") << curve(axes, curves.weak, "#d2691e");
+  if (!curves.strong.empty())
+    svg << text(kRight - 200, kBottom - 44, "the global batch stays", "fill=\"#1f6fb4\"");
+  svg << text(kRight - 200, kBottom - 26, "the batch of a device stays", "fill=\"#d2691e\"")
       << text(kRight - 200, kBottom - 8, "- - n times one device", "fill=\"#888\"") << "</svg>\n";
   return svg.str();
 }

@@ -4,8 +4,10 @@
 #include <lockstep/error.h>
 #include <lockstep/tensorboard.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -16,6 +18,7 @@
 #include "family_program.h"
 #include "init_weights.h"
 #include "placement_report.h"
+#include "recipe_flags.h"
 #include "run_folder.h"
 #include "run_pictures.h"
 #include "signals.h"
@@ -24,9 +27,7 @@
 namespace lockstep::apps {
 namespace {
 
-struct TrainFlags {
-  std::string recipe;
-  std::vector<std::string> sets;
+struct TrainFlags : RecipeFlags {
   DeviceFlags where;
   std::optional<int> shards;
   std::string run_dir;
@@ -37,10 +38,16 @@ struct TrainFlags {
   bool print_recipe = false;
 };
 
-/// Keeps the last step's report, for --placement-report.
-struct LastStep : Observer {
-  void stepped(const StepReport& step, const TrainingProgress&) override { report = step; }
-  StepReport report;
+/// Keeps each tower's last report, for --placement-report.
+struct LastTowers : Observer {
+  void started(const TrainingStart& start) override { devices = start.devices; }
+  void stepped(const StepReport& step, const TrainingProgress&) override {
+    if (!step.staleness) last.clear();  // all towers are in every step
+    for (const TowerReport& tower : step.towers)
+      last[std::ranges::find(devices, tower.device) - devices.begin()] = tower;
+  }
+  std::vector<std::string> devices;
+  std::map<std::ptrdiff_t, TowerReport> last;  ///< by the number of the device
 };
 
 std::string default_run_dir(const std::string& recipe) {
@@ -138,6 +145,7 @@ int train(TrainFlags flags, const Environment& environment) {
   watch_signals();
   if (flags.run_dir.empty()) flags.run_dir = default_run_dir(flags.recipe);
   if (flags.shards) flags.sets.push_back("shards=" + std::to_string(*flags.shards));
+  flags.sets = flags.all_sets();
   Reading reading;
   Recipe recipe = load_recipe(flags.recipe, flags.sets, &reading);
   std::shared_ptr<void> lock;
@@ -167,14 +175,14 @@ int train(TrainFlags flags, const Environment& environment) {
   if (!found) begin_anew(*job, recipe, weights);
   weights = {};
   const auto console = make_console(flags.log == "json" ? LogStyle::json : LogStyle::text);
-  LastStep last;
+  LastTowers towers;
   TensorBoard board(
       {.folder = flags.run_dir,
        .histograms_every = recipe.log.histograms_every,
        .text = "```toml\n" + print_recipe(recipe) + "```",
        .hyper_parameters = values_of(recipe),
        .metrics = {"loss/total", job->sets().front() + "/" + recipe.evaluate.metric}});
-  std::vector<Observer*> observers = {console.get(), &last};
+  std::vector<Observer*> observers = {console.get(), &towers};
   if (recipe.log.tensorboard) observers.push_back(&board);
   RunPictures pictures(flags.run_dir + "/pictures");
   if (recipe.log.pictures) observers.push_back(&pictures);
@@ -191,7 +199,7 @@ int train(TrainFlags flags, const Environment& environment) {
   const TrainingEnd end = trainer.run();
 
   if (flags.placement_report)
-    (flags.log == "json" ? std::cerr : std::cout) << placement_report(last.report, environment);
+    (flags.log == "json" ? std::cerr : std::cout) << placement_report(towers.last, environment);
   tell_problems(board, pictures, end);
   if (strategy.where.trace) write_trace(*strategy.where.trace, flags.trace);
   if (end.ending == Ending::stopped && flags.log == "text")
@@ -211,19 +219,14 @@ std::string recipes_text() {
 void add_train(CLI::App& app, const Environment& environment, Run& run) {
   const auto flags = std::make_shared<TrainFlags>();
   CLI::App* command = app.add_subcommand("train", "Trains a recipe; goes on where it stopped.");
-  command->add_option("recipe", flags->recipe, "name of a recipe, or path of a TOML file")
-      ->required();
-  command
-      ->add_option("--set", flags->sets,
-                   "sets a field of the recipe: --set optimizer.lr=0.01 --set train.steps=500")
-      ->allow_extra_args(false);
+  add_recipe_flags(*command, *flags);
   add_device_flags(*command, flags->where);
   command
       ->add_option("--shards", flags->shards,
                    "parts of the global batch: what the result depends on, where the number of "
                    "devices does not matter. By default as the recipe says, or the checkpoint has, "
                    "else " +
-                       std::to_string(kDefaultShards))
+                       std::to_string(kDefaultShards) + ", and 1 for --strategy async")
       ->check(CLI::PositiveNumber);
   command->add_option("--run-dir", flags->run_dir,
                       "folder of the run: checkpoints, TensorBoard events, the recipe. By default "

@@ -12,18 +12,30 @@
 #include "exit_codes.h"
 #include "family_program.h"
 #include "init_weights.h"
+#include "recipe_flags.h"
 #include "terminal.h"
 
 namespace lockstep::apps {
 namespace {
 
-struct VerifyFlags {
-  std::string recipe;
-  std::vector<std::string> sets;
+struct VerifyFlags : RecipeFlags {
   DeviceFlags where;
   std::vector<int> counts;
-  int steps = 3;
+  int steps = 0;  ///< 0: as many as show something
 };
+
+/// Throws ConfigError for a recipe whose result is not to be the same.
+void require_comparable(const Recipe& recipe) {
+  if (recipe.strategy == StrategyName::async && recipe.async.order == Order::free)
+    throw ConfigError(
+        "async.order is free: then the result depends on the speed of the devices, and there is "
+        "nothing to compare. Set async.order=delay, whose result does not.");
+}
+
+/// Three, after those whose gradients are not yet as late as later ones.
+int default_steps(const Recipe& recipe) {
+  return 3 + (recipe.strategy == StrategyName::async ? recipe.async.delay : 0);
+}
 
 std::vector<int> counts_of(const VerifyFlags& flags, int devices) {
   std::vector<int> counts = flags.counts;
@@ -40,7 +52,9 @@ std::vector<int> counts_of(const VerifyFlags& flags, int devices) {
 }
 
 int verify(const VerifyFlags& flags, const Environment& environment) {
-  const Recipe recipe = load_recipe(flags.recipe, flags.sets);
+  const Recipe recipe = load_recipe(flags.recipe, flags.all_sets());
+  require_comparable(recipe);
+  const int steps = flags.steps > 0 ? flags.steps : default_steps(recipe);
   const UsedDevices used = use_devices(flags.where, environment);
   tell(used);
   const auto counts = counts_of(flags, static_cast<int>(used.devices.size()));
@@ -62,11 +76,12 @@ int verify(const VerifyFlags& flags, const Environment& environment) {
     StatusLine line;
     const Verification found = lockstep::verify(
         job_on, {.counts = {counts.front(), counts[i]},
-                 .steps = flags.steps,
+                 .steps = steps,
                  .progress = [&](int, int step) { line.show("step " + std::to_string(step)); }});
     const std::string what = std::to_string(counts.front()) + " and " + std::to_string(counts[i]) +
-                             " devices, " + std::to_string(flags.steps) + " steps in " +
-                             std::to_string(recipe.shards) + " shards: ";
+                             " devices, " + std::to_string(steps) + " steps in " +
+                             std::to_string(recipe.shards) +
+                             (recipe.shards == 1 ? " shard: " : " shards: ");
     line.print(what + (found.equal ? "equal, bit for bit" : "DIFFER, " + found.difference));
     if (!found.equal) return kFailed;
   }
@@ -79,9 +94,7 @@ void add_verify(CLI::App& app, const Environment& environment, Run& run) {
   const auto flags = std::make_shared<VerifyFlags>();
   CLI::App* command = app.add_subcommand(
       "verify", "Trains a recipe on several numbers of devices and compares every bit.");
-  command->add_option("recipe", flags->recipe, "name of a recipe, or path of a TOML file")
-      ->required();
-  command->add_option("--set", flags->sets, "sets a field of the recipe")->allow_extra_args(false);
+  add_recipe_flags(*command, *flags);
   add_device_flags(*command, flags->where);
   command
       ->add_option(
@@ -90,7 +103,9 @@ void add_verify(CLI::App& app, const Environment& environment, Run& run) {
           "the first; by default 1 and all")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command->add_option("--steps", flags->steps, "steps to compare after")
+  command
+      ->add_option("--steps", flags->steps,
+                   "steps to compare after; by default 3, and async.delay more")
       ->check(CLI::PositiveNumber);
   command->footer("Exit codes: 0 equal; 1 they differ: the first tensor and element is named.");
   command->callback(

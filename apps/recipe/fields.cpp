@@ -23,8 +23,17 @@ Section top(Recipe& own) {
               at_least(0));
   section.add("shards", own.shards,
               "parts of the global batch; the result depends on this number and not on the number "
-              "of devices; a resumed run keeps the number in its checkpoint unless you set another",
+              "of devices; a resumed run keeps the number in its checkpoint unless you set "
+              "another; with async the default is 1, because one device computes all parts of a "
+              "batch",
               from_to(1, 65536));
+  section.add_choice("strategy", own.strategy,
+                     {{StrategyName::mirrored, "mirrored"},
+                      {StrategyName::async, "async"},
+                      {StrategyName::pipeline, "pipeline"}},
+                     "how devices share the work: mirrored, each computes a part of every batch; "
+                     "async, each computes batches of its own, see [async]; pipeline, each has a "
+                     "part of the model");
   section.add_choice("precision", own.precision,
                      {{Precision::float32, "float32"},
                       {Precision::bfloat16, "bfloat16"},

@@ -26,6 +26,26 @@ Section init(InitRecipe& own) {
   return section;
 }
 
+Section async(AsyncRecipe& own) {
+  Section section{"async", "How late gradients may be applied, for strategy = \"async\" only.", {}};
+  section.add_choice("order", own.order, {{Order::delay, "delay"}, {Order::free, "free"}},
+                     "delay: apply gradients in the order of the batches, so that the number of "
+                     "devices does not change the result; free: apply them as they arrive, so that "
+                     "the result depends on the speed of the devices");
+  section.add("delay", own.delay,
+              "delay: updates between the weights that a gradient is computed with and its own "
+              "update; delay + 1 devices compute at the same time",
+              from_to(0, 1024));
+  section.add("staleness", own.staleness,
+              "free: the most updates between the weights that a gradient is computed with and its "
+              "own update (0: no bound)",
+              from_to(0, kMany));
+  section.add("compensation", own.compensation,
+              "strength of delay compensation, DC-ASGD's lambda, such as 0.04 (0: off)",
+              from_to_below(0, kMany));
+  return section;
+}
+
 void add_constants(Section& section, OptimizerRecipe& own) {
   section.add("beta1", own.beta1, "of adam and adamw: decay of the mean", from_to_below(0, 1));
   section.add("beta2", own.beta2, "of adam and adamw: decay of the mean square",
@@ -178,13 +198,10 @@ Section log(LogRecipe& own) {
 }  // namespace
 
 std::vector<Section> training_sections(Recipe& recipe) {
-  return {init(recipe.init),
-          optimizer(recipe.optimizer),
-          schedule(recipe.schedule),
-          train(recipe.train),
-          evaluate(recipe.evaluate, family_named(recipe.family)),
-          save(recipe.save),
-          log(recipe.log)};
+  return {init(recipe.init),         optimizer(recipe.optimizer),
+          schedule(recipe.schedule), async(recipe.async),
+          train(recipe.train),       evaluate(recipe.evaluate, family_named(recipe.family)),
+          save(recipe.save),         log(recipe.log)};
 }
 
 }  // namespace lockstep::apps

@@ -133,6 +133,8 @@ class Reader {
 
   /// The recipe, if it keeps the rules over several fields.
   Recipe finish(const std::string& file) {
+    if (recipe_.strategy == StrategyName::async && !places_.contains(&recipe_.shards))
+      recipe_.shards = 1;
     check_direction();
     std::optional<Problem> problem = kept_ ? std::nullopt : unread_field(recipe_, sections_);
     if (!problem) problem = first_problem(recipe_, sections_);

@@ -5,6 +5,7 @@
 // values of the fields are declared once: in fields.cpp, and by each family for its own.
 
 #include <lockstep/device.h>
+#include <lockstep/method.h>
 #include <lockstep/precision.h>
 
 #include <any>
@@ -25,6 +26,16 @@ struct DataRecipe {
   int test_batch = 500;
   int workers = 2;
   int prefetch = 4;  ///< batches
+};
+
+enum class StrategyName { mirrored, async, pipeline };
+
+/// Of StrategyName::async.
+struct AsyncRecipe {
+  Order order = Order::delay;
+  int delay = 3;            ///< updates; Order::delay
+  int staleness = 0;        ///< updates; Order::free; 0: no bound
+  double compensation = 0;  ///< 0: off
 };
 
 /// What a new training begins from.
@@ -109,11 +120,13 @@ struct Recipe {
 
   std::string family;
   std::int64_t seed = 1;  ///< at least 0
-  int shards = kDefaultShards;
+  StrategyName strategy = StrategyName::mirrored;
+  int shards = kDefaultShards;  ///< 1 if `strategy` is async and nothing else was stated
   Precision precision = Precision::float32;
   DataRecipe data;
   std::any own;  ///< the family's sections: see `own` in family.h
   InitRecipe init;
+  AsyncRecipe async;
   OptimizerRecipe optimizer;
   ScheduleRecipe schedule;
   TrainRecipe train;

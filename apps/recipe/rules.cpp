@@ -8,6 +8,19 @@
 namespace lockstep::apps {
 namespace {
 
+/// A choice, by address, that has to be one of these words for a field to be read.
+using Condition = std::pair<const void*, std::vector<std::string>>;
+
+std::vector<Condition> conditions_of(const Field& field, const Section& section,
+                                     const Recipe& recipe) {
+  std::vector<Condition> all;
+  if (!field.kinds.empty()) all.emplace_back(&recipe.data.kind, field.kinds);
+  if (section.name == "async") all.push_back({&recipe.strategy, {"async"}});
+  if (field.address == &recipe.async.delay) all.push_back({&recipe.async.order, {"delay"}});
+  if (field.address == &recipe.async.staleness) all.push_back({&recipe.async.order, {"free"}});
+  return all;
+}
+
 std::optional<Problem> path_problem(const DataRecipe& data, const Family& family,
                                     const Names& name) {
   std::vector<std::string> installed;
@@ -96,12 +109,16 @@ std::optional<Problem> unread_field(const Recipe& recipe, const std::vector<Sect
   const auto unset = apps::sections(defaults);
   for (const Section& section : sections)
     for (const Field& field : section.fields) {
-      if (field.kinds.empty() || std::ranges::count(field.kinds, recipe.data.kind) > 0) continue;
       if (text_of(field) == text_of(*find_field(unset, field.name))) continue;
-      return Problem{{field.address, &recipe.data.kind},
-                     "is read only when " + name_of(sections, &recipe.data.kind) + " is " +
-                         listed(field.kinds) + ", and it is " + recipe.data.kind +
-                         ": leave it out"};
+      for (const auto& [other, words] : conditions_of(field, section, recipe)) {
+        const std::string name = name_of(sections, other);
+        const auto& choice = std::get<Choice>(find_field(sections, name)->target);
+        const std::string& word = choice.words.at(choice.chosen());
+        if (std::ranges::count(words, word) > 0) continue;
+        return Problem{{field.address, other},
+                       "is read only when " + name + " is " + listed(words) + ", and it is " +
+                           word + ": leave it out"};
+      }
     }
   return std::nullopt;
 }

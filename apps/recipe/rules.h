@@ -19,7 +19,8 @@ struct Problem {
   std::string what;
 };
 
-/// The first field that was changed and that the recipe's kind of data does not read.
+/// The first field that was changed and that is not read: not by the recipe's kind of data, or not
+/// by its strategy.
 std::optional<Problem> unread_field(const Recipe& recipe, const std::vector<Section>& sections);
 
 /// The first rule that `recipe`, whose fields `sections` are, does not keep.

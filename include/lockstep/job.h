@@ -8,6 +8,7 @@
 #include <lockstep/strategy.h>
 #include <lockstep/stream.h>
 
+#include <algorithm>
 #include <concepts>
 #include <deque>
 #include <functional>
@@ -199,7 +200,12 @@ class StrategyJob : public Job {
       const Seconds input = strategy_->now() - begin;
       StepReport report = now.phase->loss.step(*strategy_, *now.batch, how(*now.phase));
       report.time += input;
-      for (TowerReport& tower : report.towers) tower.input += input;
+      for (TowerReport& tower : report.towers) {
+        // One that works ahead was waiting meanwhile, if it had nothing to do.
+        const Seconds waited = report.staleness ? std::min(input, tower.wait) : input;
+        tower.input += waited;
+        if (report.staleness) tower.wait -= waited;
+      }
       position_ = now.after;
       return report;
     } catch (...) {

@@ -16,9 +16,10 @@ namespace lockstep {
 /// One file of a checkpoint.
 struct ManifestFile {
   std::string name;   ///< in the checkpoint's folder
-  std::string holds;  ///< "weights", "slots", "averages" or "file"
+  std::string holds;  ///< "weights", "slots", "averages", "older" or "file"
   std::uint64_t bytes = 0;
-  std::string sha256;  ///< 64 hexadecimal digits, as sha256sum prints
+  std::string sha256;     ///< 64 hexadecimal digits, as sha256sum prints
+  double loss_scale = 0;  ///< of a file that holds an OlderVersion: its own
 };
 
 struct Manifest {

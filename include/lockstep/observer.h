@@ -43,13 +43,15 @@ struct TrainingReport {
   double learning_rate = 0;  ///< of the last
   double gradient_norm = 0;  ///< of the last
   double clip_rate = 0;      ///< share of them whose gradient was clipped
+  Staleness staleness = {};
   /// Time spent in evaluations and saves does not count. Nothing: the rows are unknown.
   std::optional<double> rows_per_second = std::nullopt;
   double done = 0;  ///< of the whole training, from 0 to 1; 0: there is no limit
   Seconds left{};   ///< estimated; 0: unknown
   /// Losses and mean times over those steps; after a resume, over the steps since then. The
   /// weighted mean of the losses is `loss`; the times of each tower add up to `time`. In a job with
-  /// phases towers have no loss (NaN).
+  /// phases towers have no loss (NaN). Of Async only the towers that computed a batch are here, and
+  /// their times add up to `time` over many steps.
   std::vector<TowerReport> towers = {};
   Seconds time{};  ///< mean time of a step
   std::vector<std::string> notes = {};

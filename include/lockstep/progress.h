@@ -9,9 +9,26 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 
 namespace lockstep {
+
+/// How late gradients were: the number of steps by StepReport::staleness.
+struct Staleness {
+  std::map<std::int64_t, std::int64_t> steps = {};  ///< empty: the strategy has no such delay
+
+  double mean() const {
+    double sum = 0, count = 0;
+    for (const auto& [late, number] : steps) {
+      sum += static_cast<double>(late * number);
+      count += static_cast<double>(number);
+    }
+    return sum / count;
+  }
+  std::int64_t most() const { return steps.empty() ? 0 : steps.rbegin()->first; }
+  bool operator==(const Staleness&) const = default;
+};
 
 /// The steps since the last report.
 struct StepWindow {
@@ -24,6 +41,7 @@ struct StepWindow {
   double gradient_norm = 0;  ///< of the last; the same
   Metrics losses = {};       ///< by phase
   Metrics metrics = {};      ///< by name; of a phase: "generator/kl"
+  Staleness staleness = {};
   bool operator==(const StepWindow&) const = default;
 };
 

@@ -50,10 +50,9 @@ std::string file_name(const std::string& holds, std::size_t i, std::size_t count
   return holds + number + ".safetensors";
 }
 
-/// Writes one kind of tensors into `folder` and adds the files to the manifest.
+/// Writes one kind of tensors into `folder`, a file a list, and adds the files to the manifest.
 void write_kind(const std::string& folder, const std::string& holds,
-                const std::vector<NamedTensor>& tensors, int files, Manifest& manifest) {
-  const auto lists = spread(tensors, files);
+                const std::vector<std::vector<NamedTensor>>& lists, Manifest& manifest) {
   for (std::size_t i = 0; i < lists.size(); ++i) {
     const std::string name = file_name(holds, i, lists.size());
     base::File file(folder + "/" + name);
@@ -76,12 +75,27 @@ void write_plain(const std::string& folder, const std::string& name, const std::
   manifest.files.push_back({name, "file", content.size(), base::sha256_of_file(path)});
 }
 
+std::vector<NamedTensor> joined(std::vector<NamedTensor> all,
+                                const std::vector<NamedTensor>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 /// What a model's state_dict has: parameters, frozen ones too, and buffers.
 std::vector<NamedTensor> weights_of(const State& state) {
-  std::vector<NamedTensor> all = state.parameters;
-  for (const auto* more : {&state.frozen, &state.buffers})
-    all.insert(all.end(), more->begin(), more->end());
-  return all;
+  return joined(joined(state.parameters, state.frozen), state.buffers);
+}
+
+/// A file for each version of the weights that gradients to come are computed with.
+void write_older(const std::string& folder, const std::vector<OlderVersion>& older,
+                 Manifest& manifest) {
+  std::vector<std::vector<NamedTensor>> lists;
+  for (const OlderVersion& version : older)
+    lists.push_back(joined(version.parameters, version.buffers));
+  const std::size_t first = manifest.files.size();
+  write_kind(folder, "older", lists, manifest);
+  for (std::size_t i = 0; i < older.size(); ++i)
+    manifest.files[first + i].loss_scale = older[i].loss_scale;
 }
 
 void verify(const std::string& folder, const ManifestFile& file) {
@@ -127,9 +141,10 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
   manifest.lockstep_version = LOCKSTEP_VERSION;
   manifest.torch_version = TORCH_VERSION;
   manifest.files.clear();
-  write_kind(folder.path(), "weights", weights_of(state), weight_files, manifest);
-  if (!state.slots.empty()) write_kind(folder.path(), "slots", state.slots, 1, manifest);
-  if (!state.averages.empty()) write_kind(folder.path(), "averages", state.averages, 1, manifest);
+  write_kind(folder.path(), "weights", spread(weights_of(state), weight_files), manifest);
+  if (!state.slots.empty()) write_kind(folder.path(), "slots", {state.slots}, manifest);
+  if (!state.averages.empty()) write_kind(folder.path(), "averages", {state.averages}, manifest);
+  write_older(folder.path(), state.older, manifest);
   for (const auto& [name, content] : checkpoint.files)
     write_plain(folder.path(), name, content, manifest);
   const std::string json = to_json(manifest);
@@ -160,10 +175,13 @@ Checkpoint load_checkpoint(const std::string& path) {
       checkpoint.files[file.name] = base::read_file(path + "/" + file.name, kMostPlainBytes);
       continue;
     }
-    for (NamedTensor& tensor : load_tensors(path + "/" + file.name))
-      lists.at(file.holds)->push_back(std::move(tensor));
+    std::vector<NamedTensor> tensors = load_tensors(path + "/" + file.name);
+    if (file.holds == "older")
+      state.older.push_back({tensors, tensors, file.loss_scale});
+    else
+      std::ranges::move(tensors, std::back_inserter(*lists.at(file.holds)));
   }
-  // Files of weights have all three: a model takes each by its name.
+  // Files of weights have all of them: a model takes each by its name.
   state.buffers = state.frozen = state.parameters;
   return checkpoint;
 }

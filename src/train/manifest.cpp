@@ -13,7 +13,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "lockstep checkpoint";
 constexpr std::int64_t kVersion = 1;
-constexpr std::int64_t kOfParameters = 2;  // has what programs that know only 1 would pass over
+// These have what programs that know only the versions before would pass over.
+constexpr std::int64_t kOfParameters = 2;
+constexpr std::int64_t kOlderVersions = 3;
 
 /// JSON has no NaN: null stands for it.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -39,6 +41,8 @@ Json to_json(const StepWindow& window) {
                {"gradient_norm", number(window.gradient_norm)}};
   if (!window.losses.empty()) json["losses"] = to_json(window.losses);
   if (!window.metrics.empty()) json["metrics"] = to_json(window.metrics);
+  for (const auto& [late, steps] : window.staleness.steps)
+    json["staleness"].push_back({late, steps});
   return json;
 }
 
@@ -140,6 +144,18 @@ Metrics read_means(const Reader& parent, const char* key) {
   return means;
 }
 
+Staleness read_staleness(const Reader& window) {
+  Staleness staleness;
+  if (!window.has("staleness")) return staleness;
+  for (const Json& pair : window.array("staleness")) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_unsigned() ||
+        !pair[1].is_number_unsigned())
+      window.fail("pairs of whole numbers, not negative", "staleness");
+    staleness.steps[pair[0].get<std::int64_t>()] = pair[1].get<std::int64_t>();
+  }
+  return staleness;
+}
+
 TrainingProgress read_progress(const Reader& reader) {
   TrainingProgress progress{.step = reader.integer("step"),
                             .seconds = reader.real("seconds"),
@@ -173,7 +189,8 @@ TrainingProgress read_progress(const Reader& reader) {
                      .learning_rate = if_there("learning_rate"),
                      .gradient_norm = if_there("gradient_norm"),
                      .losses = read_means(window, "losses"),
-                     .metrics = read_means(window, "metrics")};
+                     .metrics = read_means(window, "metrics"),
+                     .staleness = read_staleness(window)};
   return progress;
 }
 
@@ -185,8 +202,9 @@ ManifestFile read_file(const Reader& reader) {
   if (file.name.empty() || file.name == "." || file.name == ".." ||
       file.name.find_first_of(std::string("/\0", 2)) != std::string::npos)
     reader.fail("a plain file name", "name");
-  static const std::set<std::string> kinds = {"weights", "slots", "averages", "file"};
-  if (!kinds.contains(file.holds)) reader.fail("weights, slots, averages or file", "holds");
+  static const std::set<std::string> kinds = {"weights", "slots", "averages", "older", "file"};
+  if (!kinds.contains(file.holds)) reader.fail("weights, slots, averages, older or file", "holds");
+  if (file.holds == "older") file.loss_scale = reader.real("loss_scale");
   if (file.sha256.size() != 64 ||
       file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
     reader.fail("64 hexadecimal digits", "sha256");
@@ -217,17 +235,22 @@ std::vector<FieldChange> changes(const Manifest& manifest, const Method& method)
 
 std::string to_json(const Manifest& manifest) {
   Json files = Json::array();
-  for (const ManifestFile& file : manifest.files)
+  std::int64_t version = kVersion;
+  if (!manifest.updates_of.empty() || !manifest.held.empty() || !manifest.changed.empty())
+    version = kOfParameters;
+  for (const ManifestFile& file : manifest.files) {
     files.push_back({{"name", file.name},
                      {"holds", file.holds},
                      {"bytes", file.bytes},
                      {"sha256", file.sha256}});
+    if (file.holds != "older") continue;
+    files.back()["loss_scale"] = file.loss_scale;
+    version = kOlderVersions;
+  }
   Json metrics = Json::object();
   for (const auto& [name, value] : manifest.metrics) metrics[name] = number(value);
-  const bool of_parameters =
-      !manifest.updates_of.empty() || !manifest.held.empty() || !manifest.changed.empty();
   Json json = {{"format", kFormat},
-               {"version", of_parameters ? kOfParameters : kVersion},
+               {"version", version},
                {"progress", to_json(manifest.progress)},
                {"updates", manifest.updates},
                {"loss_scale", manifest.loss_scale},
@@ -252,8 +275,8 @@ Manifest parse_manifest(const std::string& path, const std::string& text) {
   const Reader reader(path, json, "manifest");
   if (reader.text("format") != kFormat) reader.fail(kFormat, "format");
   const std::int64_t version = reader.integer("version");
-  if (version != kVersion && version != kOfParameters)
-    reader.fail("1 or 2: a newer Lockstep wrote it, read it with that", "version");
+  if (version < kVersion || version > kOlderVersions)
+    reader.fail("1 to 3: a newer Lockstep wrote it, read it with that", "version");
   Manifest manifest{.updates = reader.integer("updates"),
                     .loss_scale = reader.real("loss_scale"),
                     .good_steps = reader.integer("good_steps"),

@@ -38,6 +38,7 @@ std::map<std::string, double> values_of(const Metrics& means) {
 void ReportWindow::add(const StepReport& step, double learning_rate, StepWindow& kept) {
   ++kept.steps;
   kept.clipped += step.clipped ? 1 : 0;
+  if (step.staleness) ++kept.staleness.steps[*step.staleness];
   if (step.applied) add_figures(step, kept);
   kept.learning_rate = learning_rate;
   kept.gradient_norm = step.gradient_norm;
@@ -51,7 +52,7 @@ void ReportWindow::add(const StepReport& step, double learning_rate, StepWindow&
 void ReportWindow::add(const TowerReport& tower, bool counts) {
   auto found = std::ranges::find(towers_, tower.device, &TowerReport::device);
   if (found == towers_.end()) found = towers_.insert(found, {.device = tower.device});
-  found->shards = tower.shards;
+  if (tower.shards > 0) found->shards = tower.shards;
   add_rows(found->rows, tower.rows);
   found->peak_bytes = std::max(found->peak_bytes, tower.peak_bytes);
   for (const auto& [name, time] : kStageTimes) (*found).*time += tower.*time;
@@ -70,6 +71,7 @@ TrainingReport ReportWindow::report(const StepWindow& kept) const {
                         .gradient_norm = kept.gradient_norm,
                         .clip_rate = static_cast<double>(kept.clipped) /
                                      static_cast<double>(std::max<std::int64_t>(kept.steps, 1)),
+                        .staleness = kept.staleness,
                         .towers = towers_,
                         .time = time_ / steps,
                         .notes = notes_};

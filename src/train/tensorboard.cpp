@@ -35,7 +35,7 @@ class TensorBoard::Impl {
     for (const std::string& device : start.devices)
       devices += (devices.empty() ? "" : ", ") + device;
     std::string shards = std::to_string(start.shards);
-    const int count = static_cast<int>(start.devices.size());
+    const int count = start.strategy == "mirrored" ? static_cast<int>(start.devices.size()) : 1;
     if (const auto uneven = uneven_shards(start.shards, count); !uneven.empty())
       shards += ". " + uneven;
     writer_->text("run", start.progress.step,
@@ -73,6 +73,14 @@ class TensorBoard::Impl {
     writer_->scalar("train/clip_rate", step, report.clip_rate);
     if (report.rows_per_second)
       writer_->scalar("train/samples_per_second", step, *report.rows_per_second);
+    if (const Staleness& staleness = report.staleness; !staleness.steps.empty()) {
+      writer_->scalar("staleness/mean", step, staleness.mean());
+      writer_->scalar("staleness/max", step, static_cast<double>(staleness.most()));
+      std::vector<float> each;
+      for (const auto& [late, steps] : staleness.steps)
+        each.insert(each.end(), static_cast<std::size_t>(steps), static_cast<float>(late));
+      writer_->histogram("staleness", step, each);
+    }
     writer_->scalar("train/epoch", step, static_cast<double>(report.progress.epoch()));
     for (const TowerReport& tower : report.towers) {
       if (!std::isnan(tower.loss)) writer_->scalar("loss/" + tower.device, step, tower.loss);

@@ -157,6 +157,10 @@ bool Trainer::Impl::step() {
 
 TrainingReport Trainer::Impl::made_report() const {
   TrainingReport report = window_.report(progress_.window);
+  const auto names = device_names();  // towers of Async report in the order in which they come
+  std::ranges::stable_sort(report.towers, {}, [&](const TowerReport& tower) {
+    return std::ranges::find(names, tower.device) - names.begin();
+  });
   report.progress = progress_;
   estimate(report);
   return report;

@@ -30,6 +30,15 @@ std::string describe(const Every& every) {
   return text;
 }
 
+std::string describe(const Asynchrony& how) {
+  const auto late = [](int updates) {
+    return std::to_string(updates) + (updates == 1 ? " update late" : " updates late");
+  };
+  if (how.order == Order::delay) return "applies each gradient " + late(how.delay);
+  return "applies gradients as they come" +
+         (how.staleness ? ", at most " + late(*how.staleness) : "");
+}
+
 bool crossed(std::int64_t every, std::int64_t last, std::int64_t now) {
   return every > 0 && now / every > last / every;
 }
@@ -116,6 +125,7 @@ std::vector<std::string> Trainer::Impl::plan() const {
           (options_.limits.epochs == 1 ? " epoch" : " epochs"));
   if (options_.limits.seconds > Seconds(0))
     limit(number(options_.limits.seconds.count()) + " seconds");
+  if (const auto& async = method_.async) lines.push_back(describe(*async));
   lines.push_back("trains " + (limits.empty() ? "until it is stopped" : "for " + limits));
   if (const auto phases = job_.phases(); !phases.empty()) {
     std::string names;

@@ -199,6 +199,19 @@ TEST(RecipeRules, WhatAChoiceNeedsHasToBeThere) {
   EXPECT_EQ(refusal("init.checksum = 'a'\ninit.weights = 'b'"), "");
 }
 
+TEST(RecipeRules, FieldsThatTheStrategyDoesNotReadAreRefused) {
+  expect_in(refusal("async.delay = 5"),
+            {"my.toml:1:", "async.delay is read only when strategy is async, and it is mirrored"});
+  expect_in(refusal("strategy = 'async'", {"async.staleness=5"}),
+            {"--set async.staleness=5: ", "read only when async.order is free, and it is delay"});
+  expect_in(refusal("strategy = 'async'\nasync = {order = 'free', delay = 5}"),
+            {"async.delay is read only when async.order is delay, and it is free"});
+  EXPECT_EQ(refusal("async.delay = 3"), "") << "its default, as it is printed";
+  EXPECT_EQ(refusal("strategy = 'async'\nasync = {delay = 5, compensation = 0.04}"), "");
+  EXPECT_EQ(refusal("strategy = 'async'\nasync = {order = 'free', staleness = 5}"), "");
+  expect_in(refusal("strategy = 'asynk'"), {"my.toml:1:", "mirrored, async", "'async'?"});
+}
+
 TEST(Nearest, CountsInsertedLeftOutReplacedAndSwappedLetters) {
   const Sets names = {"adam", "adamw", "sgd"};
   EXPECT_EQ(nearest("adam", names), "adam");

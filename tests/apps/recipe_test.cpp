@@ -50,6 +50,15 @@ TEST(Recipe, TheNumberOfShardsIsFixedAndKnownToBeStatedOrNot) {
   EXPECT_EQ(reading.stated, (std::set<std::string>{"shards", "train.steps"}));
 }
 
+TEST(Recipe, AsynchronousTrainingHasOneShardUnlessAnotherNumberIsStated) {
+  EXPECT_EQ(read("strategy = 'async'").shards, 1);
+  EXPECT_EQ(read("", {"strategy=async"}).shards, 1);
+  EXPECT_EQ(read("shards = 4", {"strategy=async"}).shards, 4);
+  EXPECT_EQ(read("strategy = 'async'", {"strategy=mirrored"}).shards, kDefaultShards);
+  const Recipe kept = kept_recipe(print_recipe(read("")), "kept", {"strategy=async"});
+  EXPECT_EQ(kept.shards, kDefaultShards) << "a printed recipe states it";
+}
+
 TEST(Recipe, EveryKindOfFieldIsRead) {
   const Recipe recipe = read(R"(
     seed = 7
@@ -109,7 +118,7 @@ TEST(Recipe, EveryWordOfEveryChoiceIsReadAndPrinted) {
       EXPECT_EQ(text_of(field), "\"" + choice->words[i] + "\"");
     }
   });
-  EXPECT_EQ(choices.size(), 13U);
+  EXPECT_EQ(choices.size(), 15U);
   EXPECT_EQ(read("", {"optimizer.name=tensorflow_rmsprop"}).optimizer.name,
             OptimizerName::tensorflow_rmsprop);
 }

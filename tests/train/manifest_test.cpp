@@ -104,6 +104,38 @@ TEST(Manifest, WhatHoldsForSomeParametersIsAnotherVersionThatOlderProgramsRefuse
   EXPECT_NE(problem(json.dump()).find("manifest.held"), std::string::npos);
 }
 
+TEST(Manifest, OlderWeightsAreAnotherVersionThatOlderProgramsRefuse) {
+  Manifest manifest = sample();
+  manifest.held = {"fc.bias"};
+  manifest.files.push_back({"older.safetensors", "older", 12, std::string(64, 'b'), 512});
+  Json json = Json::parse(to_json(manifest));
+  EXPECT_EQ(json["version"], 3);
+  const Manifest read = parse_manifest("m", json.dump());
+  EXPECT_EQ(read.files.at(1).holds, "older");
+  EXPECT_EQ(read.files.at(1).loss_scale, 512);
+  EXPECT_EQ(to_json(read), to_json(manifest));
+  EXPECT_FALSE(json["files"][0].contains("loss_scale"));
+  json["files"][1].erase("loss_scale");
+  EXPECT_NE(problem(json.dump()).find("manifest.files.loss_scale"), std::string::npos);
+}
+
+TEST(Manifest, KeepsHowLateTheStepsSinceTheLastReportWere) {
+  Manifest manifest = sample();
+  EXPECT_EQ(to_json(manifest).find("staleness"), std::string::npos);
+  manifest.progress.window.staleness.steps = {{0, 1}, {3, 2}};
+  Json json = Json::parse(to_json(manifest));
+  EXPECT_EQ(json["progress"]["window"]["staleness"].dump(), "[[0,1],[3,2]]");
+  const StepWindow window = parse_manifest("m", json.dump()).progress.window;
+  EXPECT_EQ(window, manifest.progress.window);
+  EXPECT_DOUBLE_EQ(window.staleness.mean(), 2);
+  EXPECT_EQ(window.staleness.most(), 3);
+  for (const char* wrong : {"3", "[3]", "[3, -1]", "[\"3\", 1]"}) {
+    json["progress"]["window"]["staleness"][0] = Json::parse(wrong);
+    EXPECT_NE(problem(json.dump()).find("manifest.progress.window.staleness"), std::string::npos)
+        << wrong;
+  }
+}
+
 TEST(Manifest, HasNoDeviceCount) {
   EXPECT_EQ(to_json(sample()).find("device"), std::string::npos);
   EXPECT_EQ(to_json(sample()).find("tower"), std::string::npos);
@@ -130,7 +162,7 @@ TEST(Manifest, NamesTheFieldThatIsNotWhatItShouldBe) {
   EXPECT_NE(with("/files/0/holds", "x").find("manifest.files.holds"), std::string::npos);
   EXPECT_NE(with("/files/0/sha256", "12").find("manifest.files.sha256"), std::string::npos);
   EXPECT_NE(with("/method/optimizer", 1).find("manifest.method.optimizer"), std::string::npos);
-  EXPECT_NE(with("/version", 3).find("newer"), std::string::npos);
+  EXPECT_NE(with("/version", 4).find("newer"), std::string::npos);
   EXPECT_NE(with("/shards", 1'000'000'000'000).find("manifest.shards"), std::string::npos);
 }
 

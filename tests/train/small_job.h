@@ -11,6 +11,7 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace lockstep::testing {
@@ -54,6 +55,8 @@ struct SmallJob {
   DeviceKind kind = DeviceKind::cpu;
   OnDeviceFailure on_device_failure = OnDeviceFailure::stop;
   std::vector<Group> groups = {};
+  std::optional<Asynchrony> async = std::nullopt;  ///< for make_with<Async<Mlp>>
+  Precision precision = Precision::float32;
 
   std::vector<Device> places() const {
     std::vector<Device> all;
@@ -63,15 +66,23 @@ struct SmallJob {
 
   template <class Model = Mlp>
   std::unique_ptr<Job> make() const {
+    return make_with<Mirrored<Model>, Model>();
+  }
+
+  template <class S, class Model = Mlp>
+  std::unique_ptr<Job> make_with() const {
     const auto batches = input::batch(input::shuffle(Points{}, 3), 12);
-    auto job = std::make_unique<StrategyJob<Mirrored<Model>, PointBatch>>(
-        std::make_unique<Mirrored<Model>>(MirroredOptions{
+    auto job = std::make_unique<StrategyJob<S, PointBatch>>(
+        std::make_unique<S>(MirroredOptions{
             .method = {.shards = shards,
                        .optimizer = optimizer,
                        .groups = groups,
                        .clip = {.global_norm = 0.5},
                        .moving_average = MovingAverage{.decay = 0.9},
-                       .seed = 5},
+                       .seed = 5,
+                       .precision = precision,
+                       .loss_scaling = {.initial = 1 << 10, .growth_interval = 2},
+                       .async = async},
             .where = {.devices = places(), .on_device_failure = on_device_failure}}),
         input::prefetch(batches, {.epochs = epochs}),
         [](Model& model, const PointBatch& shard) {

@@ -1,5 +1,6 @@
 """At least 50 times kill -9 at random points, on changing numbers of devices, in the midst of saves
-too: the training always ends with the weights of one that was never stopped."""
+too: the training always ends with the weights of one that was never stopped. And a few times more
+with asynchronous updates."""
 
 import os
 import random
@@ -21,12 +22,13 @@ SETS = ["train.report_every=2", "save.every_steps=1", "save.keep_last=2",
 class Campaign(ProgramTest):
     def setUp(self):
         super().setUp()
+        self.sets = SETS
         self.rng = random.Random(SEED)
         self.kills = self.in_saves = self.before_begin = 0
 
     def kill_one(self, run):
         """One session that is killed, if it does not end first. True when it ended."""
-        training = self.watch(run, STEPS, sets=SETS, devices=self.rng.choice(
+        training = self.watch(run, STEPS, sets=self.sets, devices=self.rng.choice(
             ("cpu:0", "cpu:0-1", "cpu:0-2")))
         kind = self.rng.choice(("anywhere", "training", "training", "saving", "saving"))
         if kind == "anywhere":  # also before it has begun
@@ -59,29 +61,36 @@ class Campaign(ProgramTest):
     def folders(run):
         return os.listdir(f"{run}/checkpoints") if os.path.isdir(f"{run}/checkpoints") else []
 
-    def test_fifty_random_kills_end_with_equal_weights_every_time(self):
+    def campaign(self, kills):
         whole = self.run_path("whole")
-        self.assertExit(0, self.train(whole, STEPS, sets=SETS))
+        self.assertExit(0, self.train(whole, STEPS, sets=self.sets))
         self.assertGreater(manifest(checkpoint(whole, STEPS))["progress"]["schedule"]["decays"], 0)
         trainings, begin = 0, time.monotonic()
-        while self.kills < KILLS:
+        while self.kills < kills:
             run = self.run_path(f"run{trainings}")
             trainings += 1
             before = self.kills
             # At most 15 kills each, so that the end is reached, and compared, several times.
-            while self.kills < min(before + 15, KILLS):
+            while self.kills < min(before + 15, kills):
                 if self.kill_one(run):
                     break
             else:
-                self.assertExit(0, self.train(run, STEPS, devices="cpu:0-1", sets=SETS))
+                self.assertExit(0, self.train(run, STEPS, devices="cpu:0-1", sets=self.sets))
             self.assertEqual(STEPS, steps_of(run)[-1])
             self.assertSameTraining(whole, run, f"after {self.kills - before} kills, seed {SEED}")
         print(f"\n{self.kills} kills in {trainings} trainings of {STEPS} steps, "
               f"{time.monotonic() - begin:.0f} s: {self.in_saves} hit a checkpoint that was being "
               f"written, {self.before_begin} came before the first line; equal weights every time")
-        self.assertGreaterEqual(self.kills, KILLS)
+        self.assertGreaterEqual(self.kills, kills)
+
+    def test_fifty_random_kills_end_with_equal_weights_every_time(self):
+        self.campaign(KILLS)
         self.assertGreaterEqual(self.in_saves, 10, "too few kills hit a save")
         self.assertLessEqual(self.before_begin, KILLS // 3, "too few kills hit a training")
+
+    def test_eight_random_kills_of_asynchronous_updates_end_with_equal_weights_too(self):
+        self.sets = [*SETS, "strategy=async"]
+        self.campaign(8)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ class Console(ProgramTest):
         self.assertExit(0, result)
         for control in "\r\x1b\b":
             self.assertNotIn(control, result.out + result.err)
-        self.assertRegex(result.out, r"(?m)^on cpu:0 cpu:1$")
+        self.assertRegex(result.out, r"(?m)^mirrored on cpu:0 cpu:1$")
         self.assertRegex(
             result.out,
             r"(?m)^step 30  epoch 3  loss \d+\.\d{4}  lr \S+  norm \S+  \d+ samples/s  "

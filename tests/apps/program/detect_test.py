@@ -72,9 +72,11 @@ class Detect(support.ProgramTest):
             self.assertEqual(len(file.readlines()), 3)
 
     def test_the_number_of_devices_does_not_matter(self):
-        result = self.call(*self.arguments("verify", 3, "--devices", "cpu:0-2", "--steps", "2"))
-        self.assertEqual(result.code, 0, result)
-        self.assertIn("equal, bit for bit", result.out)
+        for strategy in ("mirrored", "async"):
+            result = self.call(*self.arguments("verify", 3, "--devices", "cpu:0-2", "--steps", "2", "--strategy", strategy,
+                                               sets=["async.delay=1"] if strategy == "async" else ()))
+            self.assertEqual(result.code, 0, result)
+            self.assertIn("equal, bit for bit", result.out)
 
     def test_voc_and_yolo_evaluate_as_coco_does(self):
         coco = self.train(1, run="coco", sets=["augment.crop=false", "augment.flip=false", "augment.expand=1"])

@@ -39,6 +39,9 @@ class Resume(ProgramTest):
         self.hundred_steps(["optimizer.name=momentum", "optimizer.momentum=0.9",
                             "optimizer.lr=0.02"])
 
+    def test_hundred_steps_are_37_and_kill_9_and_the_rest_elsewhere_when_asynchronous(self):
+        self.hundred_steps(["strategy=async"])
+
     def test_evaluations_early_stopping_and_best_go_on_as_well(self):
         run, whole = self.run_path(), self.run_path("whole")
         sets = [*STATEFUL, "evaluate.every_steps=7", "evaluate.averaged=true",

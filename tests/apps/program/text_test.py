@@ -45,10 +45,10 @@ class Texts(support.ProgramTest):
         return run
 
     def test_one_to_four_devices_over_a_resume_give_the_same_bits_with_dropout(self):
-        for recipe in ("chat", "translate"):
-            with self.subTest(recipe):
-                alone, moved = self.run_path(f"{recipe}-alone"), self.run_path(f"{recipe}-moved")
-                how = {"recipe": recipe, "sets": ["seq2seq.keep=0.7"]}
+        for recipe, strategy in (("chat", "mirrored"), ("translate", "mirrored"), ("chat", "async")):
+            with self.subTest(f"{recipe} {strategy}"):
+                alone, moved = (self.run_path(f"{recipe}-{strategy}-{name}") for name in ("alone", "moved"))
+                how = {"recipe": recipe, "sets": ["seq2seq.keep=0.7", f"strategy={strategy}"]}
                 self.assertExit(0, self.train_texts(alone, 12, **how))
                 for steps, devices in ((4, "cpu:0-1"), (7, "cpu:0-3"), (12, "cpu:0-2")):
                     self.assertExit(0, self.train_texts(moved, steps, devices=devices, **how))
