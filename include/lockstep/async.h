@@ -50,7 +50,7 @@ class AsyncBase : public Strategy {
   std::string name() const override;
   const Method& method() const override;
   const Where& where() const override;
-  std::int64_t lookahead() const override;  ///< the delay; in Order::free the number of devices
+  std::int64_t lookahead() const override;  ///< the delay; in Order::free enough for all devices
   Seconds now() const override;
   std::int64_t steps() const override;
   std::int64_t skipped() const override;

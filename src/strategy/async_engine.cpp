@@ -72,7 +72,8 @@ void AsyncEngine::make_versions() {
                                          static_cast<int>(beside_.size()) - 1);
 }
 
-std::int64_t AsyncEngine::lookahead() const { return free_ ? towers_.size() : how_.delay; }
+/// In Order::free one batch more for each tower than it computes.
+std::int64_t AsyncEngine::lookahead() const { return free_ ? 2 * towers_.size() - 1 : how_.delay; }
 
 void AsyncEngine::begin(std::shared_ptr<const ShardWork> work) {
   check(!averaged_, "no step inside with_averaged_weights");
@@ -224,11 +225,12 @@ AsyncEngine::Batch* AsyncEngine::to_apply(Place place) {
 
 /// The batch that this tower can compute now.
 AsyncEngine::Batch* AsyncEngine::to_compute(Place place) {
-  if (free_ && (!open_ || applying_)) return nullptr;
+  if (free_ && (applying_ || held_)) return nullptr;
   int at_work = 0;
   for (const Batch& batch : queue_) {
     if (batch.state == Batch::State::waiting) continue;
-    if (free_ && batch.place == place) return nullptr;  // its own gradient comes first
+    // Compensation needs the tower's weights until its gradient is applied.
+    if (free_ && how_.compensation != 0 && batch.place == place) return nullptr;
     ++at_work;
   }
   if (free_ && how_.staleness && at_work > *how_.staleness) return nullptr;

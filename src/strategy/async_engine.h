@@ -114,6 +114,7 @@ class AsyncEngine : public Core {
 
   // Between steps.
   void adopt();
+  void take_over();
   void compute_again();
   void show_newest();
   void prepare_tasks() override;
@@ -151,6 +152,7 @@ class AsyncEngine : public Core {
   bool open_ = false;    // the caller waits for an update
   bool ending_ = false;  // towers take nothing more
   bool applying_ = false;
+  bool held_ = false;               // the caller may be writing the newest version
   int pulling_ = 0;                 // towers that copy the newest version
   std::optional<Batch> applied_;    // what the caller waits for
   std::optional<Failure> torn_by_;  // an update failed

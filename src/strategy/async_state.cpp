@@ -7,6 +7,12 @@ namespace lockstep::strategy {
 
 /// Takes over what the caller did to the model since the last call.
 void AsyncEngine::adopt() {
+  take_over();
+  const Lock lock(mutex_);
+  if (std::exchange(held_, false)) changed_.notify_all();
+}
+
+void AsyncEngine::take_over() {
   const Replicas::Written written = replicas_.written_home();
   Replica& home = replicas_[replicas_.first()];
   if (written.values) {
@@ -64,6 +70,9 @@ const torch::nn::Module& AsyncEngine::module() {
 Place AsyncEngine::shown() {
   show_newest();
   replicas_.touch();
+  Lock lock(mutex_);
+  held_ = true;
+  changed_.wait(lock, [this] { return pulling_ == 0; });
   return replicas_.first();
 }
 

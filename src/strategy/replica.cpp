@@ -128,6 +128,7 @@ Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
   seat_all(!home && !device::is_accelerator(devices.front().kind));
   for (Replica& replica : replicas_) replica.watch.begin_shard(replica.tensors);
   if (home) {
+    for (Replica& replica : replicas_) replica.watch.begin_step(replica.tensors);
     take_over_first();
     spread_home();
     return;
