@@ -72,8 +72,7 @@ void AsyncEngine::make_versions() {
                                          static_cast<int>(beside_.size()) - 1);
 }
 
-/// In Order::free one batch more for each tower than it computes.
-std::int64_t AsyncEngine::lookahead() const { return free_ ? 2 * towers_.size() - 1 : how_.delay; }
+std::int64_t AsyncEngine::lookahead() const { return free_ ? towers_.size() : how_.delay; }
 
 void AsyncEngine::begin(std::shared_ptr<const ShardWork> work) {
   check(!averaged_, "no step inside with_averaged_weights");
@@ -229,8 +228,7 @@ AsyncEngine::Batch* AsyncEngine::to_compute(Place place) {
   int at_work = 0;
   for (const Batch& batch : queue_) {
     if (batch.state == Batch::State::waiting) continue;
-    // Compensation needs the tower's weights until its gradient is applied.
-    if (free_ && how_.compensation != 0 && batch.place == place) return nullptr;
+    if (free_ && batch.place == place) return nullptr;  // its own gradient comes first
     ++at_work;
   }
   if (free_ && how_.staleness && at_work > *how_.staleness) return nullptr;
