@@ -206,10 +206,12 @@ class Pipeline : public ModelStrategy<Model, PipelineBase> {
     if constexpr (requires { loss.functions; })
       detail::add_stages<detail::Nothing, Batch>(work, models, loss.functions);
     else
-      loss.template add_to<Batch>(
-          work, models, [&](const auto& run) { this->run_trial(*work.shards.back(), run); });
+      loss.add_to(
+          work, models, [&](const auto& run) { this->run_trial(*work.shards.back(), run); }, cut_);
     return this->run_step(work);
   }
+
+  std::vector<std::size_t> cut_;  // of a chain of layers: see LayerStages
 };
 
 }  // namespace lockstep

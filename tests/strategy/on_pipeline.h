@@ -4,6 +4,8 @@
 
 #include <lockstep/pipeline.h>
 
+#include <atomic>
+
 #include "strategy/on_sim.h"
 
 namespace on_pipeline {
@@ -73,6 +75,13 @@ auto with_deep(int count, const Use& use) {
   if (count == 2) return use(stages(first, last));
   if (count == 3) return use(stages(first, next, last));
   return use(stages(first, next, next, last));
+}
+
+/// Counts calls, for functions that fail at one of them. Stages of one model run on one thread
+/// each.
+inline std::atomic<int>& calls() {
+  static std::atomic<int> count = 0;
+  return count;
 }
 
 inline PipelineOptions piped(const MirroredOptions& like, std::vector<Device> devices, int stages,

@@ -50,11 +50,19 @@ constexpr bool takes_batch() {
     return std::is_invocable_v<const Function&, Model&, const Batch&, In>;
 }
 
+/// Whether it takes what comes from there alone.
+template <class Function, class Model, class Batch, class In>
+constexpr bool takes_crossing_alone() {
+  if constexpr (std::is_same_v<In, Nothing> || takes_batch<Function, Model, Batch, In>())
+    return false;  // and do not look: it may be a generic lambda
+  else
+    return std::is_invocable_v<const Function&, Model&, In>;
+}
+
 template <class Function, class Model, class Batch, class In>
 constexpr bool is_stage() {
-  constexpr bool first = std::is_same_v<In, Nothing>;
   constexpr bool fits = takes_batch<Function, Model, Batch, In>() ||
-                        (!first && std::is_invocable_v<const Function&, Model&, In>);
+                        takes_crossing_alone<Function, Model, Batch, In>();
   static_assert(fits,
                 "stages(...): the first function is called with (Model&, const Batch&), each other "
                 "one with (Model&, const Batch&, what the one before returned) or without the "
