@@ -17,11 +17,11 @@
 // tensors() (lockstep/batch.h), of any sizes. A part may leave out the batch; then no shard is
 // copied to its device. The last one returns what a loss of Mirrored returns.
 //
-// Which parameter is whose is found in a trial: the first step runs one shard on the CPU, and looks
-// which parameters each part uses. Those are on the devices of that stage from then on, and nothing
-// else of the model is, except for its buffers. A parameter that two parts use is on both, and has
-// one value. Make what a part needs a parameter or a buffer: other tensors that a model keeps stay
-// on the CPU.
+// Which parameter is whose is found in a trial: the first step runs a shard on the CPU, and looks
+// which parameters each part uses; more shards if that does not show all of them. Those are on the
+// devices of that stage from then on, and nothing else of the model is, except for its buffers. A
+// parameter that two parts use is on both, and has one value. Make what a part needs a parameter or
+// a buffer: other tensors that a model keeps stay on the CPU.
 
 #include <lockstep/detail/stage_work.h>
 #include <lockstep/model_strategy.h>
@@ -123,9 +123,9 @@ class PipelineBase : public Strategy {
   StepResult run_step(const detail::StageWork& work);
   void run_stage(const std::vector<detail::Shards*>& shards);
   void run_tasks(const std::function<Task()>& next);
-  /// Runs `work` with the first shard of `shards` that has rows, in a trial: on the CPU, in its
-  /// random stream, and nothing is left of it. Throws a TowerError when that fails.
-  void run_trial(detail::Shards& shards, const std::function<void(Place place, int shard)>& work);
+  /// Runs `work` with the shards that have rows, until it returns false, in a trial: on the CPU, in
+  /// the shard's random stream, and nothing is left of it. Throws a TowerError when that fails.
+  void run_trial(detail::Shards& shards, const std::function<bool(Place place, int shard)>& work);
   static std::size_t replicas(const Options& options);
   Place shown();  ///< the model that the caller sees and may write to, on the CPU
   torch::Device device_of(Place place) const;

@@ -121,6 +121,7 @@ struct LayerStages {
       for (std::size_t i = 0; i < count(model); ++i)
         costs.push_back(detail::measure_layer(
             [&](const torch::Tensor& in) { return run(model, i, in); }, x, parameters_of(model)));
+      return false;
     });
     return costs;
   }

@@ -49,7 +49,7 @@ void PipelineBase::run_stage(const std::vector<detail::Shards*>& shards) { engin
 void PipelineBase::run_tasks(const std::function<Task()>& next) { engine_->run_tasks(next); }
 
 void PipelineBase::run_trial(detail::Shards& shards,
-                             const std::function<void(Place place, int shard)>& work) {
+                             const std::function<bool(Place place, int shard)>& work) {
   engine_->trial(shards, work);
 }
 

@@ -51,7 +51,9 @@ class PipelineEngine {
 
   void stage(const std::vector<detail::Shards*>& shards);
   StepResult step(const detail::StageWork& work);
-  void trial(detail::Shards& shards, const std::function<void(Place place, int shard)>& work);
+  /// See PipelineBase::run_trial.
+  using Trial = std::function<bool(Place place, int shard)>;
+  void trial(detail::Shards& shards, const Trial& work);
   void run_tasks(const std::function<Task()>& next);
   void with_averaged_weights(const std::function<void()>& evaluation);
   State state();

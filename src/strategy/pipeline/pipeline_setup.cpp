@@ -152,54 +152,61 @@ void PipelineEngine::make_models(const Factory& replica) {
   optim::validate(options_.method, names);
 }
 
-void PipelineEngine::trial(detail::Shards& shards,
-                           const std::function<void(Place place, int shard)>& work) {
+void PipelineEngine::trial(detail::Shards& shards, const Trial& work) {
   models_->adopt();
   const Place place = models_->first();
-  int shard = 0;
-  for (; shard < shards.count(); ++shard) {
+  bool any = false;
+  for (int shard = 0; shard < shards.count(); ++shard) {
     shards.at(shard).rows = shards.load(shard, torch::kCPU);
-    if (shards.at(shard).rows != 0) break;
+    if (shards.at(shard).rows == 0) continue;
+    any = true;
+    bool more = false;
+    std::exception_ptr failure;
+    pool_.run([&](int tower) {
+      if (tower == 0) try {
+          at::Generator generator = device::make_generator(Device{});
+          generator.set_current_seed(device::stream_seed(options_.method.seed, steps_, shard));
+          const device::RandomScope random(generator);
+          const device::DeviceScope scope(torch::Device(torch::kCPU));
+          const AllTrainable all((*models_)[place].tensors);
+          more = work(place, shard);
+        } catch (...) {
+          failure = std::current_exception();
+        }
+    });
+    drop_gradients((*models_)[place].tensors.trainable);
+    drop_gradients((*models_)[place].tensors.frozen);
+    models_->recover();
+    if (failure)
+      throw TowerError(Device{}.name(), steps_, shard, "trial of the stages on the CPU", failure);
+    if (!more) return;
   }
-  if (shard == shards.count())
+  if (!any)
     throw ConfigError(
         "the batch of the first step has no rows, so there is nothing to find out with which "
         "stage uses which parameter; begin with another batch.");
-  std::exception_ptr failure;
-  pool_.run([&](int tower) {
-    if (tower == 0) try {
-        at::Generator generator = device::make_generator(Device{});
-        generator.set_current_seed(device::stream_seed(options_.method.seed, steps_, shard));
-        const device::RandomScope random(generator);
-        const device::DeviceScope scope(torch::Device(torch::kCPU));
-        const AllTrainable all((*models_)[place].tensors);
-        work(place, shard);
-      } catch (...) {
-        failure = std::current_exception();
-      }
-  });
-  drop_gradients((*models_)[place].tensors.trainable);
-  drop_gradients((*models_)[place].tensors.frozen);
-  models_->recover();
-  if (failure)
-    throw TowerError(Device{}.name(), steps_, shard, "trial of the stages on the CPU", failure);
 }
 
-/// Runs each stage once, cut off from the one before, and looks at its graph.
+/// Runs each stage once, cut off from the one before, and looks at its graph; with more shards
+/// until all parameters were seen.
 std::unique_ptr<StagePlan> PipelineEngine::plan_of(const detail::StageWork& work) {
-  std::vector<Used> used;
   const arena::Tensors& tensors = (*models_)[models_->first()].tensors;
+  std::vector<Used> used(work.stages(), used_by({}, tensors));
   detail::Shards& shards = *work.shards.back();
   trial(shards, [&](Place place, int shard) {
     detail::Crossing crossing;
-    for (const auto& part : work.parts) {
-      crossing = part(place, shards, shard, std::move(crossing));
-      used.push_back(used_by(crossing.tensors, tensors));
+    for (std::size_t stage = 0; stage < work.parts.size(); ++stage) {
+      crossing = work.parts[stage](place, shards, shard, std::move(crossing));
+      used[stage].join(used_by(crossing.tensors, tensors));
       for (torch::Tensor& tensor : crossing.tensors)
         if (tensor.defined()) tensor = tensor.detach().requires_grad_(tensor.requires_grad());
     }
     const Loss loss = work.last(place, shards, shard, shards.at(shard).rows, std::move(crossing));
-    used.push_back(used_by({loss.sum}, tensors));
+    used.back().join(used_by({loss.sum}, tensors));
+    Used all;
+    for (const Used& stage : used) all.join(stage);
+    return std::ranges::find(all.trainable, 0) != all.trainable.end() ||
+           std::ranges::find(all.frozen, 0) != all.frozen.end();
   });
   return std::make_unique<StagePlan>(used, tensors);
 }

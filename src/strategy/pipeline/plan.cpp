@@ -43,6 +43,16 @@ Used used_by(const std::vector<torch::Tensor>& outputs, const arena::Tensors& te
   return used;
 }
 
+void Used::join(const Used& other) {
+  const auto add = [](std::vector<char>& flags, const std::vector<char>& more) {
+    flags.resize(more.size());
+    for (std::size_t i = 0; i < more.size(); ++i)
+      if (more[i]) flags[i] = 1;
+  };
+  add(trainable, other.trainable);
+  add(frozen, other.frozen);
+}
+
 StagePlan::StagePlan(const std::vector<Used>& used, const arena::Tensors& tensors)
     : used_(used), holds_(used), owners_(tensors.trainable.size(), used.size() - 1) {
   const auto settle = [&](std::vector<char> Used::*list, std::size_t i, std::int64_t numel) {
@@ -93,14 +103,20 @@ StageNorm::StageNorm(const std::vector<arena::Layout>& whole,
     : stages_(stages) {
   for (const arena::Layout& layout : whole)
     squares_.emplace_back(static_cast<std::size_t>(layout.blocks()));
-  std::map<Block, int> sharers;
-  for (const StageLayout& stage : stages_)
-    for (std::size_t i = 0; i < stage.layouts.size(); ++i)
-      for (const std::int64_t block : stage.blocks[i])
-        if (++sharers[{stage.whole_layout[i], block}] == 2)
-          pieces_[{stage.whole_layout[i], block}] =
-              torch::zeros({static_cast<std::int64_t>(stages_.size()), kBlock},
-                           torch::dtype(stage.layouts[i].dtype).device(torch::kCPU));
+  std::map<Block, std::vector<OwnBlock>> sharers;
+  for (std::size_t stage = 0; stage < stages_.size(); ++stage)
+    for (std::size_t i = 0; i < stages_[stage].layouts.size(); ++i)
+      for (std::size_t k = 0; k < stages_[stage].blocks[i].size(); ++k)
+        sharers[{stages_[stage].whole_layout[i], stages_[stage].blocks[i][k]}].push_back(
+            {stage, i, k});
+  for (const auto& [block, parts] : sharers) {
+    if (parts.size() == 1) continue;
+    const auto count = static_cast<std::int64_t>(parts.size());
+    joints_[block] =
+        torch::zeros({count, kBlock}, torch::dtype(whole[block.first].dtype).device(torch::kCPU));
+    for (std::int64_t row = 0; row < count; ++row)
+      rows_[parts[static_cast<std::size_t>(row)]] = joints_[block][row];
+  }
 }
 
 void StageNorm::bring(std::size_t stage, const Tower& tower,
@@ -113,23 +129,20 @@ void StageNorm::bring(std::size_t stage, const Tower& tower,
     for (std::size_t k = 0; k < slice.squares.size(); ++k) {
       const std::int64_t local = static_cast<std::int64_t>(k) * kBlock;
       const auto block = static_cast<std::size_t>((slice.range.begin + local) / kBlock);
-      const std::int64_t there = own.blocks[layout][block];
-      const auto shared = pieces_.find({arena, there});
-      if (shared == pieces_.end()) {
-        squares_[arena][static_cast<std::size_t>(there)] = slice.squares[k];
+      const auto row = rows_.find({stage, layout, block});
+      if (row == rows_.end()) {
+        squares_[arena][static_cast<std::size_t>(own.blocks[layout][block])] = slice.squares[k];
         continue;
       }
       const std::int64_t n = std::min(kBlock, slice.range.size() - local);
-      shared->second.select(0, static_cast<std::int64_t>(stage))
-          .narrow(0, 0, n)
-          .copy_(slice.gradient.narrow(0, local, n));
+      row->second.narrow(0, 0, n).copy_(slice.gradient.narrow(0, local, n));
     }
   }
 }
 
 double StageNorm::squares(DeviceKind kind) {
   const torch::NoGradGuard no_grad;
-  for (const auto& [block, rows] : pieces_) {
+  for (const auto& [block, rows] : joints_) {
     torch::Tensor joined = torch::zeros_like(rows[0]);
     for (const torch::Tensor& row : rows.unbind(0)) joined.add_(row);  // all but one are 0
     const torch::Tensor sum = kind == DeviceKind::gpu ? collective::block_squares_by_halves(joined)

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace lockstep::strategy {
 /// The parameters in the graph of `outputs`, by their number among `trainable` and `frozen`.
 struct Used {
   std::vector<char> trainable, frozen;
+  void join(const Used& other);
 };
 Used used_by(const std::vector<torch::Tensor>& outputs, const arena::Tensors& tensors);
 
@@ -74,10 +76,13 @@ class StageNorm {
 
  private:
   using Block = std::pair<std::size_t, std::int64_t>;  // of an arena of the whole model
+  using OwnBlock = std::tuple<std::size_t, std::size_t, std::size_t>;  // stage, layout, block there
 
   const std::vector<StageLayout>& stages_;
   std::vector<std::vector<double>> squares_;  // by arena and block
-  std::map<Block, torch::Tensor> pieces_;     // of blocks that several stages share: a row a stage
+  // Blocks of which several runs have a part: a row for each.
+  std::map<Block, torch::Tensor> joints_;
+  std::map<OwnBlock, torch::Tensor> rows_;
 };
 
 }  // namespace lockstep::strategy
