@@ -22,6 +22,7 @@
 #include <lockstep/mirrored.h>      // IWYU pragma: export
 #include <lockstep/observer.h>      // IWYU pragma: export
 #include <lockstep/optimizer.h>     // IWYU pragma: export
+#include <lockstep/pipeline.h>      // IWYU pragma: export
 #include <lockstep/placement.h>     // IWYU pragma: export
 #include <lockstep/precision.h>     // IWYU pragma: export
 #include <lockstep/progress.h>      // IWYU pragma: export

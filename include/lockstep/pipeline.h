@@ -25,6 +25,7 @@
 
 #include <lockstep/detail/stage_work.h>
 #include <lockstep/model_strategy.h>
+#include <lockstep/sequential_stages.h>  // IWYU pragma: export
 
 #include <functional>
 #include <memory>

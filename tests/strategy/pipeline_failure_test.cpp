@@ -237,6 +237,32 @@ TEST_F(PipelineFailure, AStageThatWritesItsShardOrCallsBackwardIsRefused) {
   EXPECT_TRUE(towers.step(vectors(0), stages(first, last)).applied);
 }
 
+TEST_F(PipelineFailure, AStageThatWritesAParameterIsRefusedByName) {
+  const auto last = [](models::Mlp& net, const Batch& b, const Tensor& x) {
+    return cross_entropy(net.second(torch::relu(x)), b.second);
+  };
+  const auto in_place = [](models::Mlp& net, const Batch& b) {
+    const torch::NoGradGuard no_grad;
+    net.first->weight.mul_(0.5);
+    const torch::AutoGradMode grad(true);
+    return net.first(b.first);
+  };
+  const auto unseen = [](models::Mlp& net, const Batch& b) {
+    const Tensor x = net.first(b.first);
+    net.first->weight.data().mul_(0.5);
+    return x;
+  };
+  for (const auto& devices : {cpu_devices(2), sim_devices(2)}) {
+    Pipeline<models::Mlp> one(how(devices, 2)), two(how(devices, 2));
+    refusal::expect_refused(
+        refusal::message_of([&] { one.step(vectors(0), stages(in_place, last)); }), "first.weight",
+        "parameters change between steps only");
+    refusal::expect_refused(
+        refusal::message_of([&] { two.step(vectors(0), stages(unseen, last)); }), "first.weight",
+        "parameters change between steps only");
+  }
+}
+
 TEST_F(PipelineFailure, AModelWrittenThroughAnOldReferenceIsRefused) {
   with_deep(2, [&](const auto& loss) {
     Pipeline<Deep> towers(how(sim_devices(2), 2));

@@ -130,13 +130,13 @@ StepResult PipelineEngine::attempt(const detail::StageWork& work, Seconds begin)
   prepare(work);
   const Pass pass = begin_pass(work);
   Outcome outcome;
-  const std::vector<char> trainable = models_->trainable();
+  const std::vector<char> trainable = whole().trainable();
   require_gradients(pass.selected);
   const std::optional<Failure> failure = run_together([&](StageTower& at) {
     at.tower.begin_step(*collectives_[at.stage_index()], pass);
     at.spans.assign(1, -1);
     at.last_buffers.clear();
-    if (at.stage == 0) copy_all(at.memory->start, (*models_)[models_->first()].buffers);
+    if (at.stage == 0) copy_all(at.memory->start, models_->first().buffers);
     Outcome own = train(at, work);
     if (own.applied && replays()) mirror(at);
     if (at.number == 0) outcome = std::move(own);
@@ -177,7 +177,7 @@ Pass PipelineEngine::begin_pass(const detail::StageWork& work) {
 
 /// Of all models: what the next backward is about.
 void PipelineEngine::require_gradients(const std::vector<char>& wanted) {
-  models_->require_gradients(wanted);
+  whole().require_gradients(wanted);
   for (const auto& at : towers_)
     for (const Place place : at->modules) {
       std::vector<arena::Entry>& entries = (*models_)[place].tensors.trainable;
@@ -192,13 +192,13 @@ void PipelineEngine::settle_buffers() {
   std::vector<Flats> by_shard;
   for (const auto& at : towers_)
     by_shard.insert(by_shard.end(), at->last_buffers.begin(), at->last_buffers.end());
-  models_->average_buffers(by_shard);
-  models_->commit_buffers();
+  whole().average_buffers(by_shard);
+  whole().commit_buffers();
 }
 
 /// By parameter: whether it is trained in a step on those that match `update`.
 std::vector<char> PipelineEngine::selection(const std::string& update) {
-  std::vector<char> selected = models_->trainable();
+  std::vector<char> selected = whole().trainable();
   std::vector<char>& meant = matches_[update];
   if (meant.empty())
     for (const arena::Seat* seat : map_->seats) meant.push_back(optim::matches(update, seat->name));
@@ -292,23 +292,23 @@ bool PipelineEngine::go_on_without(const TowerError& error) {
 void PipelineEngine::set_trainable(const std::string& pattern, bool trainable) {
   std::vector<std::string> names;
   for (const arena::Seat* seat : map_->seats) names.push_back(seat->name);
-  std::vector<char> flags = models_->trainable();
+  std::vector<char> flags = whole().trainable();
   const std::vector<char> chosen = optim::matching("set_trainable: pattern", pattern, names);
   for (std::size_t i = 0; i < flags.size(); ++i)
     if (chosen[i]) flags[i] = trainable;
-  models_->require_gradients(flags);
+  whole().require_gradients(flags);
 }
 
 Place PipelineEngine::shown() {
   surviving("state", [this] { pull(); });
   shown_ = true;
-  models_->touch();
-  return models_->first();
+  whole().touch();
+  return {0};
 }
 
 const torch::nn::Module& PipelineEngine::module() {
   surviving("state", [this] { pull(); });
-  return *(*models_)[models_->first()].module;
+  return *models_->first().module;
 }
 
 }  // namespace lockstep::strategy

@@ -147,6 +147,8 @@ class PipelineEngine {
   void note_plan();
   void trace();
 
+  Replicas& whole() { return models_->whole(); }
+  const Replicas& whole() const { return models_->whole(); }
   int stages() const { return options_.stages; }
   std::size_t replicas() const { return alive_.size(); }
   DeviceKind kind() const { return options_.where.devices.front().kind; }
@@ -156,9 +158,9 @@ class PipelineEngine {
   PipelineOptions options_;  // constant, but for the values of optimizers
   const Method made_with_;   // whose slots towers have
   device::TowerPool pool_;
-  std::optional<Replicas> models_;  // all models; those at work there are the whole ones
+  std::optional<StageModels> models_;
   std::optional<ParameterMap> map_;
-  std::vector<std::vector<Place>> in_flight_;  // by device: its models
+  std::vector<std::vector<Place>> in_flight_;  // by device: its models beside the whole one
   std::vector<c10::Stream> input_streams_;     // by device; empty on the CPU
   std::vector<char> takes_batch_;              // by stage, in the last step
   std::vector<int> alive_;                     // replicas that are at work

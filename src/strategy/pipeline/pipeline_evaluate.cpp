@@ -29,19 +29,21 @@ class EvaluationMode {
 };
 
 /// Takes tasks out of a queue until there are no more, and runs them on the model at `place`.
-void work_off(TaskQueue& tasks, Place place, Replicas& models, const Method& method) {
+void work_off(TaskQueue& tasks, Place place, StageModels& models, const Flats& buffers,
+              const Method& method) {
   const torch::NoGradGuard no_grad;
   const EvaluationMode mode(models[place]);
   const device::DeviceScope scope(torch::Device(torch::kCPU));
   const device::AutocastScope autocast(torch::kCPU, method.precision);
   at::Generator generator = device::make_generator(Device{});
   while (const auto task = tasks.pop()) {
-    models.begin_shard(place);
+    copy_all(models[place].buffers, buffers);
+    models[place].watch.begin_shard(models[place].tensors);
     generator.set_current_seed(
         device::stream_seed(method.seed, device::kEvaluateStream, task->number));
     const device::RandomScope random(generator);
     task->run(place);
-    models.check_shard(place);
+    models.check(place);
   }
 }
 
@@ -50,13 +52,19 @@ void work_off(TaskQueue& tasks, Place place, Replicas& models, const Method& met
 /// On the CPU, where the whole model is, by the threads of all devices.
 void PipelineEngine::run_tasks(const std::function<Task()>& next) {
   surviving("evaluate", [this] { pull(); });
-  models_->adopt();
-  TaskQueue queue(2 * models_->places().size());
+  whole().adopt();
+  for (int device = 0; device < pool_.size(); ++device) {
+    models_->share_frozen({device});
+    (*models_)[{device}].watch.begin_step((*models_)[{device}].tensors);
+  }
+  Flats buffers;
+  for (const torch::Tensor& flat : models_->first().buffers) buffers.push_back(flat.clone());
+  TaskQueue queue(2 * static_cast<std::size_t>(pool_.size()));
   std::mutex mutex;
   std::exception_ptr first;
   const std::function<void(int)> job = [&](int device) {
     try {
-      work_off(queue, {device}, *models_, options_.method);
+      work_off(queue, {device}, *models_, buffers, options_.method);
     } catch (...) {
       const std::scoped_lock lock(mutex);
       if (!first) first = std::current_exception();
@@ -76,8 +84,11 @@ void PipelineEngine::run_tasks(const std::function<Task()>& next) {
     queue.cancel();
   }
   pool_.finish();
-  if (models_->weights_written()) torn_.mark();
-  models_->recover();  // should a metric have written to buffers
+  for (int device = 0; device < pool_.size(); ++device) {
+    const Replica& model = (*models_)[{device}];
+    if (!model.watch.written(model.tensors).empty()) torn_.mark();
+  }
+  whole().recover();  // should a metric have written to buffers
   if (unreadable) std::rethrow_exception(unreadable);
   if (first) throw TowerError(Device{}.name(), steps_, -1, "evaluate", first);
 }
@@ -87,16 +98,16 @@ void PipelineEngine::with_averaged_weights(const std::function<void()>& evaluati
     throw ConfigError("there are no averaged weights; set moving_average in the method.");
   check(!averaged_, "with_averaged_weights does not nest");
   surviving("evaluate", [this] { pull(); });
-  models_->adopt();
-  const Flats& whole = models_->parameters(models_->first());
+  whole().adopt();
+  const Flats& parameters = whole().parameters({0});
   if (updates_ > 0) {  // before, the average is the weights
     const Flats averages = surviving("evaluate", [this] { return collect_kept(); }).back();
-    for (const torch::Tensor& flat : whole) weights_.push_back(flat.clone());
-    copy_all(whole, averages);
+    for (const torch::Tensor& flat : parameters) weights_.push_back(flat.clone());
+    copy_all(parameters, averages);
   }
   averaged_ = true;
   const auto put_back = [&] {
-    if (!weights_.empty()) copy_all(whole, weights_);
+    if (!weights_.empty()) copy_all(parameters, weights_);
     weights_.clear();
     averaged_ = false;
   };

@@ -100,7 +100,7 @@ void PipelineEngine::note_plan() {
     std::size_t parameters = 0, copies = 0;
     std::int64_t bytes = 0, copied = 0;
     for (const arena::Seat* seat : map_->seats) {
-      const auto& tensor = (*models_)[models_->first()].tensors.trainable[seat->entry].tensor;
+      const auto& tensor = models_->first().tensors.trainable[seat->entry].tensor;
       const auto size = seat->numel * static_cast<std::int64_t>(tensor.element_size());
       if (plan_->owner(seat->entry) == stage) {
         ++parameters;

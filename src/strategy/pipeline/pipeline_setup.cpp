@@ -86,10 +86,10 @@ PipelineEngine::PipelineEngine(PipelineOptions options, const Factory& replica, 
       loss_scale_(options_.method.precision == Precision::float16 ? options_.method.loss_scaling
                                                                   : LossScaling{.initial = 1}) {
   make_models(replica);
-  map_.emplace(models_->layouts(), 0);
+  map_.emplace(whole().layouts(), 0);
   for (std::size_t i = 0; i < map_->layouts.size(); ++i) {  // what slots begin with
     const arena::Layout& layout = map_->layouts[i];
-    const torch::Tensor& parameters = models_->parameters(models_->first())[i];
+    const torch::Tensor& parameters = whole().parameters({0})[i];
     const optim::SliceUpdate fresh(layout, {0, layout.size}, parameters,
                                    arena::allocate(layout, torch::kCPU), made_with_);
     std::vector<torch::Tensor> parts = fresh.slots();
@@ -111,50 +111,46 @@ PipelineEngine::PipelineEngine(PipelineOptions options, const Factory& replica, 
 }
 
 PipelineEngine::~PipelineEngine() {
-  for (const Replica& model : models_->all())  // the caller may keep the model's tensors
+  for (const Replica& model : models_->others())  // the caller may keep its tensors
     for (const arena::Entry& entry : model.tensors.trainable)
       torch::autograd::impl::set_post_acc_grad_hooks(entry.tensor, nullptr);
 }
 
 bool PipelineEngine::accelerators() const { return device::is_accelerator(kind()); }
 
-/// All on the CPU: a device need not have room for more than its stage. Their parameters are views
-/// of one memory from the moment that all are made.
+/// All on the CPU: a device need not have room for more than its stage.
 void PipelineEngine::make_models(const Factory& replica) {
   torch::jit::getProfilingMode() = false;  // for the whole process, see "Note: scripts"
-  std::vector<std::shared_ptr<torch::nn::Module>> modules(places_of(options_));
   const auto seed = device::stream_seed(options_.method.seed, device::kInitStream, 0);
   pool_.run([&](int tower) {
     if (tower != 0) return;
-    for (std::size_t place = 0; place < modules.size(); ++place) {
+    for (std::size_t place = 0; place < places_of(options_); ++place) {
       at::Generator generator = device::make_generator(Device{});
       generator.set_current_seed(seed);
       const device::RandomScope random(generator);
       const device::DeviceScope scope(torch::Device(torch::kCPU));
-      modules[place] = replica({static_cast<int>(place)});
-      if (!modules[place])
+      std::shared_ptr<torch::nn::Module> made = replica({static_cast<int>(place)});
+      if (!made)
         throw ConfigError("the model is null; return a module from the function that makes it.");
+      place == 0 ? void(models_.emplace(std::move(made))) : models_->add(std::move(made));
     }
   });
-  const std::size_t count = modules.size();
-  models_.emplace(std::move(modules), std::vector<Device>(count), nullptr);
+  models_->require_apart();
   int next = pool_.size();
   for (int device = 0; device < pool_.size(); ++device) {
     in_flight_.emplace_back();
-    for (int i = in_flight(device % stages(), stages(), options_.method.shards); i > 0; --i) {
-      in_flight_.back().push_back({next});
-      models_->retire({next++});
-    }
+    for (int i = in_flight(device % stages(), stages(), options_.method.shards); i > 0; --i)
+      in_flight_.back().push_back({next++});
   }
   std::vector<std::string> names;
-  for (const arena::Entry& entry : (*models_)[models_->first()].tensors.trainable)
-    names.push_back(entry.name);
+  for (const arena::Entry& entry : models_->first().tensors.trainable) names.push_back(entry.name);
   optim::validate(options_.method, names);
 }
 
 void PipelineEngine::trial(detail::Shards& shards, const Trial& work) {
-  models_->adopt();
-  const Place place = models_->first();
+  whole().adopt();
+  const Place place{0};
+  Replica& model = models_->first();
   bool any = false;
   for (int shard = 0; shard < shards.count(); ++shard) {
     shards.at(shard).rows = shards.load(shard, torch::kCPU);
@@ -168,15 +164,20 @@ void PipelineEngine::trial(detail::Shards& shards, const Trial& work) {
           generator.set_current_seed(device::stream_seed(options_.method.seed, steps_, shard));
           const device::RandomScope random(generator);
           const device::DeviceScope scope(torch::Device(torch::kCPU));
-          const AllTrainable all((*models_)[place].tensors);
+          const AllTrainable all(model.tensors);
+          model.watch.begin_audit(model.tensors);  // writes that leave no version, too
           more = work(place, shard);
+          model.watch.end_audit(model.tensors);
+          model.parts.require_same(*model.module);
+          models_->check(place);
         } catch (...) {
           failure = std::current_exception();
         }
     });
-    drop_gradients((*models_)[place].tensors.trainable);
-    drop_gradients((*models_)[place].tensors.frozen);
-    models_->recover();
+    drop_gradients(model.tensors.trainable);
+    drop_gradients(model.tensors.frozen);
+    if (whole().weights_written()) torn_.mark();
+    whole().recover();
     if (failure)
       throw TowerError(Device{}.name(), steps_, shard, "trial of the stages on the CPU", failure);
     if (!more) return;
@@ -190,7 +191,7 @@ void PipelineEngine::trial(detail::Shards& shards, const Trial& work) {
 /// Runs each stage once, cut off from the one before, and looks at its graph; with more shards
 /// until all parameters were seen.
 std::unique_ptr<StagePlan> PipelineEngine::plan_of(const detail::StageWork& work) {
-  const arena::Tensors& tensors = (*models_)[models_->first()].tensors;
+  const arena::Tensors& tensors = models_->first().tensors;
   std::vector<Used> used(work.stages(), used_by({}, tensors));
   detail::Shards& shards = *work.shards.back();
   trial(shards, [&](Place place, int shard) {
@@ -213,7 +214,8 @@ std::unique_ptr<StagePlan> PipelineEngine::plan_of(const detail::StageWork& work
 
 /// All that has to be there before a step: stages with their memory, and what the caller wrote.
 void PipelineEngine::prepare(const detail::StageWork& work) {
-  models_->adopt();
+  whole().adopt();
+  models_->check({0});
   if (!plan_) {
     auto plan = plan_of(work);
     plan_ = std::move(plan);
@@ -239,13 +241,11 @@ void PipelineEngine::prepare(const detail::StageWork& work) {
           "the weights of that step: call model() each time you write.");
     push();
   }
-  const Replica& source = (*models_)[models_->first()];
   for (const auto& at : towers_)
-    for (const Place place : at->modules)
-      for (std::size_t i = 0; i < source.modules.size(); ++i)
-        if (const bool training = source.modules[i]->is_training();
-            (*models_)[place].modules[i]->is_training() != training)
-          (*models_)[place].modules[i]->train(training);
+    for (const Place place : at->modules) {
+      models_->share_frozen(place);
+      models_->share_modes(place);
+    }
 }
 
 StageMemory& PipelineEngine::memory_of(int replica, std::size_t stage) {
@@ -275,7 +275,7 @@ void PipelineEngine::make_memory() {
     for (std::size_t i = 0; i < stage.layouts.size(); ++i)
       for (const arena::Seat& seat : stage.layouts[i].seats) seats_[seat.entry] = {i, &seat};
   norm_ = std::make_unique<StageNorm>(map_->layouts, layouts_);
-  const arena::Tensors& whole = (*models_)[models_->first()].tensors;
+  const arena::Tensors& shown = models_->first().tensors;
   for (const int replica : alive_)
     for (std::size_t stage = 0; stage < plan_->stages(); ++stage) {
       StageMemory& memory = memory_of(replica, stage);
@@ -283,16 +283,16 @@ void PipelineEngine::make_memory() {
       const torch::Device device =
           device::torch_device(pool_.device(replica * stages() + static_cast<int>(stage)));
       memory.parameters = allocate(layouts_[stage].layouts, device);
-      if (stage == 0) memory.start = allocate(models_->buffer_layouts(), device);
+      if (stage == 0) memory.start = allocate(whole().buffer_layouts(), device);
       if (!accelerators()) continue;
       for (const arena::Seat* seat : map_->seats)
         if (plan_->holds(stage, seat->entry) && plan_->owner(seat->entry) != stage)
           memory.copies[seat->entry] =
               torch::empty_strided(seat->sizes, seat->strides,
-                                   whole.trainable[seat->entry].tensor.options().device(device));
-      for (std::size_t i = 0; i < whole.frozen.size(); ++i)
+                                   shown.trainable[seat->entry].tensor.options().device(device));
+      for (std::size_t i = 0; i < shown.frozen.size(); ++i)
         if (plan_->holds_frozen(stage, i))
-          memory.frozen[i] = whole.frozen[i].tensor.detach().to(device);
+          memory.frozen[i] = shown.frozen[i].tensor.detach().to(device);
     }
 }
 
@@ -318,9 +318,9 @@ void PipelineEngine::seat(const StageTower& at) {
     }
     if (!accelerators()) continue;
     for (auto& [i, tensor] : at.memory->frozen) model.tensors.frozen[i].tensor.set_data(tensor);
-    model.buffers = allocate(models_->buffer_layouts(), device::torch_device(at.tower.device));
+    model.buffers = allocate(whole().buffer_layouts(), device::torch_device(at.tower.device));
     for (std::size_t i = 0; i < model.buffers.size(); ++i)
-      for (const arena::Seat& seat : models_->buffer_layouts()[i].seats)
+      for (const arena::Seat& seat : whole().buffer_layouts()[i].seats)
         arena::seat(model.tensors.buffers[seat.entry].tensor, model.buffers[i], seat);
   }
 }
@@ -411,14 +411,14 @@ std::unique_ptr<collective::Collective> PipelineEngine::make_collective(std::siz
 /// From the whole model to all stages.
 void PipelineEngine::push() {
   const torch::NoGradGuard no_grad;
-  const arena::Tensors& whole = (*models_)[models_->first()].tensors;
+  const arena::Tensors& shown = models_->first().tensors;
   for (const int replica : alive_)
     for (std::size_t stage = 0; stage < plan_->stages(); ++stage) {
-      for (std::size_t i = 0; i < whole.trainable.size(); ++i)
+      for (std::size_t i = 0; i < shown.trainable.size(); ++i)
         if (plan_->owner(i) == stage || (accelerators() && plan_->holds(stage, i)))
-          room_of(replica, stage, i).copy_(whole.trainable[i].tensor);
+          room_of(replica, stage, i).copy_(shown.trainable[i].tensor);
       for (auto& [i, tensor] : memory_of(replica, stage).frozen)
-        tensor.copy_(whole.frozen[i].tensor);
+        tensor.copy_(shown.frozen[i].tensor);
     }
   versions_ = versions();
   shown_ = false;
@@ -429,17 +429,17 @@ void PipelineEngine::pull() {
   torn_.require_whole();
   if (!stale_) return;
   const torch::NoGradGuard no_grad;
-  const Flats& whole = models_->parameters(models_->first());
-  for (std::size_t i = 0; i < whole.size(); ++i)
+  const Flats& flats = whole().parameters({0});
+  for (std::size_t i = 0; i < flats.size(); ++i)
     for (const arena::Seat& seat : map_->layouts[i].seats)
-      arena::view(whole[i], seat)
+      arena::view(flats[i], seat)
           .copy_(room_of(alive_.front(), plan_->owner(seat.entry), seat.entry));
   stale_ = false;
 }
 
 /// Grows whenever an operator writes to one of the whole model's tensors.
 std::int64_t PipelineEngine::versions() const {
-  const arena::Tensors& tensors = (*models_)[models_->first()].tensors;
+  const arena::Tensors& tensors = models_->first().tensors;
   std::int64_t sum = 0;
   for (const auto* list : {&tensors.trainable, &tensors.frozen})
     for (const arena::Entry& entry : *list) sum += entry.tensor._version();

@@ -135,9 +135,9 @@ State PipelineEngine::state() {
 
 State PipelineEngine::copy_of_state() {
   pull();
-  models_->adopt();
+  whole().adopt();
   const torch::NoGradGuard no_grad;
-  const arena::Tensors& shown = (*models_)[models_->first()].tensors;
+  const arena::Tensors& shown = models_->first().tensors;
   const bool float16 = options_.method.precision == Precision::float16;
   State state{.steps = steps_,
               .updates = updates_,
@@ -148,8 +148,7 @@ State PipelineEngine::copy_of_state() {
               .changed = changed_fields()};
   for (std::size_t i = 0; i < numbers_.get().size(); ++i)
     if (numbers_.get()[i] != updates_) state.updates_of[map_->seats[i]->name] = numbers_.get()[i];
-  state.parameters =
-      named(weights_.empty() ? models_->parameters(models_->first()) : weights_, map_->layouts);
+  state.parameters = named(weights_.empty() ? whole().parameters({0}) : weights_, map_->layouts);
   for (const arena::Layout& layout : map_->layouts)
     for (const arena::Seat& seat : layout.seats)
       if (!shown.trainable[seat.entry].tensor.requires_grad()) state.held.push_back(seat.name);
@@ -170,7 +169,7 @@ void PipelineEngine::load(const State& state) {
   const torch::NoGradGuard no_grad;
   // All that may be wrong with the state comes first.
   const Flats parameters = ByName(state.parameters).flats(map_->layouts);
-  const Flats buffers = ByName(state.buffers).flats(models_->buffer_layouts());
+  const Flats buffers = ByName(state.buffers).flats(whole().buffer_layouts());
   std::vector<std::int64_t> numbers = numbers_of(state, *map_);
   const std::size_t slots = kept_count_ - options_.method.moving_average.has_value();
   std::size_t own_slots = 0;
@@ -187,7 +186,7 @@ void PipelineEngine::load(const State& state) {
   for (std::size_t i = 0; i < slots; ++i)
     kept.push_back(ByName(state.slots).flats(map_->layouts, slot_naming(made_with_, i)));
   if (options_.method.moving_average) kept.push_back(ByName(state.averages).flats(map_->layouts));
-  Replica& shown = (*models_)[models_->first()];
+  Replica& shown = models_->first();
   Flats own_frozen, frozen;
   for (const arena::Entry& entry : shown.tensors.frozen) {
     own_frozen.push_back(entry.tensor);
@@ -199,10 +198,10 @@ void PipelineEngine::load(const State& state) {
   else if (options_.method.precision == Precision::float16)  // trained in another precision
     loss_scale_ = optim::LossScale(options_.method.loss_scaling);
 
-  models_->recover();
-  models_->adopt();  // what the caller did before does not count any more
+  whole().recover();
+  whole().adopt();  // what the caller did before does not count any more
   torn_.until_done([&] {
-    copy_all(models_->parameters(models_->first()), parameters);
+    copy_all(whole().parameters({0}), parameters);
     copy_all(shown.buffers, buffers);
     copy_all(own_frozen, frozen);
     stale_ = false;
@@ -217,8 +216,8 @@ void PipelineEngine::load(const State& state) {
   std::vector<char> trained;
   for (const arena::Seat* seat : map_->seats)
     trained.push_back(std::ranges::find(state.held, seat->name) == state.held.end());
-  models_->require_gradients(trained);
-  models_->adopt();
+  whole().require_gradients(trained);
+  whole().adopt();
   note_changes(state);
 }
 

@@ -276,10 +276,10 @@ void StageRunner::backward(StageTower& at, const detail::StageWork& work) const 
   }
   // What upper stages made of a shared parameter comes first, as in a whole backward.
   at.tied.clear();
-  const auto& trainable = models_[at.module_at_work].tensors.trainable;
+  Replica& model = models_[at.module_at_work];
   for (auto& [parameter, gradient] : back.tied) {
     if (plan_->uses(at.stage_index(), parameter)) {
-      roots.push_back(trainable[parameter].tensor);
+      roots.push_back(model.tensors.trainable[parameter].tensor);
       slopes.push_back(gradient);
     } else {
       at.tied[parameter] = gradient;
@@ -301,20 +301,7 @@ void StageRunner::backward(StageTower& at, const detail::StageWork& work) const 
   }
   flight = {};
   roots.clear();
-  check_model(at);
-}
-
-/// Throws ConfigError when the model has written a parameter, or lost a registered tensor.
-void StageRunner::check_model(StageTower& at) const {
-  Replica& model = models_[at.module_at_work];
-  if (const std::string name = model.watch.written(model.tensors); !name.empty())
-    throw ConfigError("'" + name +
-                      "' was written while a shard was computed, but parameters change between "
-                      "steps only: write it through model(), before or after a step.");
-  if (const std::string name = model.watch.dropped(model.tensors); !name.empty())
-    throw ConfigError("'" + name +
-                      "' is no longer the tensor that was registered: another one was assigned to "
-                      "the member. Write to it in place, with copy_().");
+  models_.check(at.module_at_work);
 }
 
 void StageRunner::gradient_ready(StageTower& at, Place place, std::size_t parameter) const {

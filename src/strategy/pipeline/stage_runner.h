@@ -5,6 +5,7 @@
 #include <lockstep/detail/stage_work.h>
 #include <lockstep/method.h>
 
+#include "strategy/pipeline/stage_models.h"
 #include "strategy/pipeline/stage_tower.h"
 
 namespace lockstep::strategy {
@@ -12,7 +13,7 @@ namespace lockstep::strategy {
 class StageRunner {
  public:
   /// All arguments must live on. `plan` is there when a step runs.
-  StageRunner(const Method& method, bool recompute, int stages, Replicas& models,
+  StageRunner(const Method& method, bool recompute, int stages, StageModels& models,
               const ParameterMap& map, const std::unique_ptr<StagePlan>& plan)
       : method_(method),
         recompute_(recompute),
@@ -40,12 +41,11 @@ class StageRunner {
                RandomState& random) const;
   bool keep(StageTower& at, Loss& loss) const;
   void read_losses(Tower& tower) const;
-  void check_model(StageTower& at) const;
 
   const Method& method_;
   const bool recompute_;
   const int stages_;
-  Replicas& models_;
+  StageModels& models_;
   const ParameterMap& map_;
   const std::unique_ptr<StagePlan>& plan_;
 };
