@@ -43,6 +43,9 @@ struct PipelineOptions {
   /// Keep only what came into a stage, and compute the rest again for backward: less memory, a
   /// third more to compute, the same bits.
   bool recompute = false;
+  /// More shards in flight, at each stage as many for each stage that follows: hides copies over
+  /// slow links, and takes their memory. The same bits.
+  int ahead = 0;
 };
 
 /// The loss of a model, part by part. See stages.

@@ -86,7 +86,7 @@ inline std::atomic<int>& calls() {
 
 inline PipelineOptions piped(const MirroredOptions& like, std::vector<Device> devices, int stages,
                              bool recompute = false) {
-  PipelineOptions options{like.method, like.where, stages, recompute};
+  PipelineOptions options{like.method, like.where, stages, recompute, 0};
   options.where.devices = std::move(devices);
   return options;
 }

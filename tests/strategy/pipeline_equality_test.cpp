@@ -70,6 +70,15 @@ TEST_F(PipelineEquality, RecomputedActivationsAreTheSameBitForBit) {
       {{cpu_devices(3), 3, true}, {sim_devices(4), 4, true}, {sim_devices(4), 2, true}});
 }
 
+TEST_F(PipelineEquality, MoreShardsInFlightAreTheSameBitForBit) {
+  const Trained expected = alone<Deep>(options({}), {sim_devices(1), 1}, vectors);
+  with_deep(4, [&](const auto& loss) {
+    PipelineOptions how = piped(options({}), sim_devices(4), 4);
+    how.ahead = 1;
+    expect_same(expected, train_piped<Deep>(how, vectors, kSteps, loss), "one ahead");
+  });
+}
+
 TEST_F(PipelineEquality, UnevenAndEmptyShardsAreTheSameBitForBit) {
   // A batch norm takes no single row in training; 5 rows in 8 shards leave some empty.
   const auto few = [](int step) { return models::images(step, 5 + step); };

@@ -49,39 +49,57 @@ MirroredOptions how(int shards, std::vector<Device> devices) {
   return {.method = {.shards = shards, .optimizer = Adam{}}, .where = {.devices = devices}};
 }
 
-/// Virtual time of a step's forward and backward, first to last.
-Seconds time_of_compute(int stages, int shards, std::shared_ptr<Trace> trace = nullptr) {
-  sim::configure({.devices = stages,
-                  .arithmetic_per_second = 1e9,
-                  .memory_bytes_per_second = 1e15,
-                  .link_bytes_per_second = 1e12,
-                  .link_latency = Seconds{0},
-                  .launch = Seconds{0}});
-  MirroredOptions like = how(shards, sim_devices(stages));
+sim::Options fast_links(int devices) {
+  return {.devices = devices,
+          .arithmetic_per_second = 1e9,
+          .memory_bytes_per_second = 1e15,
+          .link_bytes_per_second = 1e12,
+          .link_latency = Seconds{0},
+          .launch = Seconds{0}};
+}
+
+/// Virtual time from the beginning to the end of the pipeline, in the second step.
+Seconds time_of_compute(int stages, int shards, const sim::Options& machine, int ahead = 0,
+                        const std::shared_ptr<Trace>& trace = nullptr) {
+  sim::configure(machine);
+  MirroredOptions like = how(shards, {});
   like.where.trace = trace;
-  Pipeline<Chain> towers(piped(like, sim_devices(stages), stages));
+  PipelineOptions options = piped(like, sim_devices(stages), stages);
+  options.ahead = ahead;
+  Pipeline<Chain> towers(options);
   StepReport report;
   for (int step = 0; step < 2; ++step)
     report = towers.step(towers.stage(batch_at(step, 16 * shards)), chain_loss(even(stages)));
-  // All of them compute or wait from the beginning to the end of the pipeline.
-  const TowerReport& first = report.towers.front();
+  const TowerReport& first = report.towers.front();  // it ends last
   return first.forward + first.backward + first.wait;
 }
 
 TEST(PipelineTime, AnEvenCutIsWithin5PercentOfTheIdealEfficiency) {
   for (const int stages : {2, 4})
     for (const int shards : {4, 8, 16}) {
-      const double one = time_of_compute(1, shards).count();
-      const double many = time_of_compute(stages, shards).count();
+      const double one = time_of_compute(1, shards, fast_links(1)).count();
+      const double many = time_of_compute(stages, shards, fast_links(stages)).count();
       const double efficiency = one / (many * stages);
       const double ideal = static_cast<double>(shards) / (shards + stages - 1);
       EXPECT_NEAR(efficiency, ideal, 0.05 * ideal) << stages << " stages, " << shards << " shards";
     }
 }
 
+TEST(PipelineTime, CopiesRunBesideWhatStagesCompute) {
+  // A copy takes a fifth of a forward, so there and back two fifths of it for each shard.
+  sim::Options slow = fast_links(4);
+  const double forward = 2.0 * 2 * 16 * kWidth * kWidth / slow.arithmetic_per_second;
+  slow.link_latency = Seconds{forward / 5};
+  const double ideal = time_of_compute(4, 16, fast_links(4)).count();
+  const double waiting = time_of_compute(4, 16, slow).count();
+  const double hidden = time_of_compute(4, 16, slow, 1).count();
+  EXPECT_GT(waiting, 1.05 * ideal);
+  EXPECT_LT(hidden - ideal, 0.5 * (waiting - ideal));
+}
+
 TEST(PipelineTime, TheTraceShowsForwardAndBackwardOfEachShardAndWhatIsBetweenThem) {
   const auto trace = std::make_shared<Trace>();
-  time_of_compute(4, 8, trace);
+  time_of_compute(4, 8, fast_links(4), 0, trace);
   const std::string json = trace->json();
   for (const char* name : {"\"F 0\"", "\"F 7\"", "\"B 0\"", "\"B 7\"", "\"wait\"", "\"sim:3\""})
     EXPECT_NE(json.find(name), std::string::npos) << name;

@@ -125,7 +125,8 @@ void PipelineEngine::note_plan() {
         "; slots and averages " +
         megabytes(bytes * static_cast<std::int64_t>(kept_count_) /
                   static_cast<std::int64_t>(replicas())) +
-        " a device; up to " + std::to_string(flights) + " shards in flight" +
+        " a device; up to " + std::to_string(flights) +
+        (flights == 1 ? " shard in flight" : " shards in flight") +
         (options_.recompute && stage + 1 < plan_->stages() ? ", recomputed." : "."));
   }
 }

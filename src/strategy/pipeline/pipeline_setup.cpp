@@ -21,6 +21,8 @@ PipelineOptions checked(PipelineOptions options) {
     throw ConfigError("there are " + std::to_string(devices) + " devices for " +
                       std::to_string(options.stages) +
                       " stages; give one device for each stage, or a multiple of it.");
+  if (options.ahead < 0)
+    throw ConfigError("ahead is " + std::to_string(options.ahead) + "; it must be 0 or more.");
   if (options.where.balance == Balance::automatic)
     throw ConfigError(
         "balance = automatic moves shards between devices; in a pipeline each device computes its "
@@ -73,8 +75,8 @@ std::size_t places_of(const PipelineOptions& options) {
   std::size_t places = 0;
   const int stages = std::max(options.stages, 1);
   for (int device = 0; device < static_cast<int>(options.where.devices.size()); ++device)
-    places += 1 + static_cast<std::size_t>(
-                      in_flight(device % stages, stages, std::max(options.method.shards, 1)));
+    places += 1 + static_cast<std::size_t>(in_flight(
+                      device % stages, stages, std::max(options.method.shards, 1), options.ahead));
   return places;
 }
 
@@ -98,7 +100,8 @@ PipelineEngine::PipelineEngine(PipelineOptions options, const Factory& replica, 
     for (std::size_t k = 0; k < parts.size(); ++k) kept_[k].push_back(parts[k]);
   }
   kept_count_ = kept_.size();
-  runner_.emplace(options_.method, options_.recompute, stages(), *models_, *map_, plan_);
+  runner_.emplace(options_.method, options_.recompute, stages(), options_.ahead, *models_, *map_,
+                  plan_);
   const int count = pool_.size() / stages();
   for (int i = 0; i < count; ++i) alive_.push_back(i);
   if (accelerators())
@@ -139,7 +142,8 @@ void PipelineEngine::make_models(const Factory& replica) {
   int next = pool_.size();
   for (int device = 0; device < pool_.size(); ++device) {
     in_flight_.emplace_back();
-    for (int i = in_flight(device % stages(), stages(), options_.method.shards); i > 0; --i)
+    for (int i = in_flight(device % stages(), stages(), options_.method.shards, options_.ahead);
+         i > 0; --i)
       in_flight_.back().push_back({next++});
   }
   std::vector<std::string> names;

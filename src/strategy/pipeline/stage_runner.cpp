@@ -123,12 +123,14 @@ void StageRunner::run(StageTower& at, const detail::StageWork& work) const {
   Tower& tower = at.tower;
   if (work.takes_batch[at.stage_index()]) load(at, *work.shards[at.stage_index()]);
   const Scripts::Scope noting(tower.scripts);
-  for (const StageItem& item : one_forward_one_backward(at.stage, stages_, tower.shards.size())) {
+  for (const StageItem& item :
+       one_forward_one_backward(at.stage, stages_, tower.shards.size(), ahead_)) {
     tower.shard = tower.shards.first + item.shard;
     at.module_at_work = at.modules[static_cast<std::size_t>(item.shard) % at.modules.size()];
     item.forward ? forward(at, work) : backward(at, work);
   }
   tower.shard = -1;
+  check_scripts(at);
   at.enter(Stage::wait);
   if (is_last(at)) {
     read_losses(tower);
@@ -139,6 +141,22 @@ void StageRunner::run(StageTower& at, const detail::StageWork& work) const {
   tower.loss_terms = tower.losses;
   tower.weight_terms = tower.weights;
   tower.counting_terms = tower.counting;
+}
+
+/// Of all models in flight at the tower.
+void StageRunner::check_scripts(StageTower& at) const {
+  if (!at.tower.scripts.any()) return;
+  arena::Tensors known;
+  const auto add = [](std::vector<arena::Entry>& to, const std::vector<arena::Entry>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  for (const Place place : at.modules) {
+    const arena::Tensors& own = models_[place].tensors;
+    add(known.trainable, own.trainable);
+    add(known.frozen, own.frozen);
+    add(known.buffers, own.buffers);
+  }
+  at.tower.scripts.check(known);
 }
 
 /// What comes from the stage before; at the first one, how many rows there are.
@@ -291,7 +309,6 @@ void StageRunner::backward(StageTower& at, const detail::StageWork& work) const 
       const device::DeviceScope scope(device::torch_device(tower.device));
       torch::autograd::backward(roots, slopes);
     });
-  tower.gradients.finish(tower.shard);
   if (at.to_before) {
     Handed down;
     for (const auto& slope : flight.slopes) down.tensors.push_back(std::move(*slope));
@@ -299,6 +316,7 @@ void StageRunner::backward(StageTower& at, const detail::StageWork& work) const 
     down.random = std::move(back.random);
     at.to_before->put(tower.shard, std::move(down));
   }
+  tower.gradients.finish(tower.shard);  // the stage before need not wait for that
   flight = {};
   roots.clear();
   models_.check(at.module_at_work);
@@ -323,7 +341,8 @@ void StageRunner::gradient_ready(StageTower& at, Place place, std::size_t parame
         ", which did not use it in the first step: that step decides which stages have which "
         "parameters. Take the first step with a loss that uses all of them, each in its stage.");
   if (plan_->owner(parameter) == at.stage_index()) {
-    tower.gradients.add(tower.shard, parameter, take_gradient(tensor, *map_.seats[parameter]));
+    tower.gradients.add_first(tower.shard, parameter,
+                              take_gradient(tensor, *map_.seats[parameter]));
   } else {
     at.tied[parameter] = std::move(tensor.mutable_grad());
     tensor.mutable_grad() = torch::Tensor();

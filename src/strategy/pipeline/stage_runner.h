@@ -13,11 +13,12 @@ namespace lockstep::strategy {
 class StageRunner {
  public:
   /// All arguments must live on. `plan` is there when a step runs.
-  StageRunner(const Method& method, bool recompute, int stages, StageModels& models,
+  StageRunner(const Method& method, bool recompute, int stages, int ahead, StageModels& models,
               const ParameterMap& map, const std::unique_ptr<StagePlan>& plan)
       : method_(method),
         recompute_(recompute),
         stages_(stages),
+        ahead_(ahead),
         models_(models),
         map_(map),
         plan_(plan) {}
@@ -36,6 +37,7 @@ class StageRunner {
   bool is_last(const StageTower& at) const { return at.stage + 1 == stages_; }
   void forward(StageTower& at, const detail::StageWork& work) const;
   void backward(StageTower& at, const detail::StageWork& work) const;
+  void check_scripts(StageTower& at) const;
   Handed receive(StageTower& at, const detail::StageWork& work) const;
   Loss compute(StageTower& at, const detail::StageWork& work, Flight& flight,
                RandomState& random) const;
@@ -44,7 +46,7 @@ class StageRunner {
 
   const Method& method_;
   const bool recompute_;
-  const int stages_;
+  const int stages_, ahead_;
   StageModels& models_;
   const ParameterMap& map_;
   const std::unique_ptr<StagePlan>& plan_;
