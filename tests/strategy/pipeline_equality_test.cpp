@@ -64,6 +64,36 @@ TEST_F(PipelineEquality, StagesTimesReplicasAreTheSameBitForBit) {
       {{cpu_devices(4), 2}, {sim_devices(4), 2}, {cpu_devices(6), 2}, {sim_devices(6), 3}});
 }
 
+TEST_F(PipelineEquality, FewerShardsThanStagesOrReplicasAreTheSameBitForBit) {
+  for (const int shards : {1, 3}) {
+    MirroredOptions how = options({});
+    how.method.shards = shards;
+    expect_deep_equal(how, vectors,
+                      {{cpu_devices(4), 4}, {sim_devices(4), 4}, {sim_devices(4), 2}});
+  }
+}
+
+TEST_F(PipelineEquality, AHolderFromAFunctionIsTheSameBitForBit) {
+  const auto make = [] {
+    return nn::Sequential(nn::Linear(12, 20), nn::BatchNorm1d(20), nn::Tanh(), nn::Linear(20, 5));
+  };
+  const auto loss = sequential_stages<nn::Sequential, Batch>(
+      [](nn::Sequential& net) -> nn::Sequential& { return net; },
+      [](const Batch& b) { return b.first; },
+      [](nn::Sequential&, const Tensor& out, const Batch& b) {
+        return cross_entropy(out, b.second);
+      });
+  auto whole = Mirrored<nn::Sequential>::from(options(cpu_devices(1)), make);
+  auto parts = Pipeline<nn::Sequential>::from(piped(options({}), sim_devices(2), 2), make);
+  for (int step = 0; step < kSteps; ++step) {
+    whole.step(vectors(step), [](nn::Sequential& net, const Batch& b) {
+      return cross_entropy(net->forward(b.first), b.second);
+    });
+    parts.step(vectors(step), loss);
+  }
+  EXPECT_EQ(first_difference(whole.state(), parts.state()), "");
+}
+
 TEST_F(PipelineEquality, RecomputedActivationsAreTheSameBitForBit) {
   expect_deep_equal(
       options({}), vectors,
@@ -110,11 +140,16 @@ TEST_F(PipelineEquality, TiedWeightsOnTwoAndThreeStagesAreTheSameBitForBit) {
                   train_piped<models::Tied>(piped(options({}), shape.devices, 2, recompute), source,
                                             kSteps, stages(embed, both)),
                   name_of(shape));
-  for (const Shape& shape : {Shape{cpu_devices(3), 3}, {sim_devices(3), 3}, {sim_devices(6), 3}})
-    expect_same(alone<models::Tied>(options({}), shape, source),
-                train_piped<models::Tied>(piped(options({}), shape.devices, 3), source, kSteps,
-                                          stages(embed, mix, project)),
-                name_of(shape));
+  for (const Precision precision : {Precision::float32, Precision::bfloat16})
+    for (const Shape& shape :
+         {Shape{cpu_devices(3), 3}, {sim_devices(3), 3}, {sim_devices(6), 3}}) {
+      MirroredOptions how = options({});
+      how.method.precision = precision;
+      expect_same(alone<models::Tied>(how, shape, source),
+                  train_piped<models::Tied>(piped(how, shape.devices, 3), source, kSteps,
+                                            stages(embed, mix, project)),
+                  name_of(shape));
+    }
 }
 
 TEST_F(PipelineEquality, AnLstmWithDropoutIsTheSameBitForBit) {
