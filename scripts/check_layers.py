@@ -40,7 +40,8 @@ HEADERS = {
     "optim": {"method.h", "optimizer.h"},
     "collective": {"exchange.h"},
     "strategy": {
-        "async.h", "batch.h", "batch_device.h", "loss.h", "metrics.h", "mirrored.h", "model_strategy.h", "report.h", "state.h",
+        "async.h", "batch.h", "batch_device.h", "loss.h", "metrics.h", "mirrored.h",
+        "model_strategy.h", "pipeline.h", "report.h", "sequential_stages.h", "state.h",
         "strategy.h", "where.h"},
     "train": {
         "checkpoint.h", "goal.h", "job.h", "manifest.h", "observer.h", "progress.h", "retention.h",

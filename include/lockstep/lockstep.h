@@ -24,6 +24,7 @@
 #include <lockstep/model_strategy.h>  // IWYU pragma: export
 #include <lockstep/observer.h>        // IWYU pragma: export
 #include <lockstep/optimizer.h>       // IWYU pragma: export
+#include <lockstep/pipeline.h>        // IWYU pragma: export
 #include <lockstep/placement.h>       // IWYU pragma: export
 #include <lockstep/precision.h>       // IWYU pragma: export
 #include <lockstep/progress.h>        // IWYU pragma: export

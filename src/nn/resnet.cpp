@@ -128,13 +128,30 @@ ResNet::ResNet(const ResNetOptions& how) : options(how) {
   fc = register_module("fc", nn::Linear(inputs, options.classes));
 }
 
+std::size_t ResNet::chain_length() const {
+  std::size_t blocks = 0;
+  for (const nn::Sequential& layer : layers) blocks += layer->size();
+  return 1 + blocks;
+}
+
+torch::Tensor ResNet::run_layer(std::size_t number, const torch::Tensor& x) {
+  if (number == 0) {
+    // Channels last is faster on a CPU with one thread; clone lays out a single channel so as well.
+    const torch::Tensor y = bn1(conv1(x.clone(torch::MemoryFormat::ChannelsLast))).relu_();
+    return options.stem == Stem::large ? torch::max_pool2d(y, 3, 2, 1) : y;
+  }
+  std::size_t block = number - 1, group = 0;
+  while (block >= layers[group]->size()) block -= layers[group++]->size();
+  const auto found = layers[group]->begin() + static_cast<std::ptrdiff_t>(block);
+  return found->forward<torch::Tensor>(x);
+}
+
+torch::Tensor ResNet::head(const torch::Tensor& x) { return fc(x.mean({2, 3})); }
+
 torch::Tensor ResNet::forward(const torch::Tensor& images) {
-  // Channels last is faster on a CPU with one thread; clone lays out a single channel so as well.
-  torch::Tensor x = images.clone(torch::MemoryFormat::ChannelsLast);
-  x = bn1(conv1(x)).relu_();
-  if (options.stem == Stem::large) x = torch::max_pool2d(x, 3, 2, 1);
-  for (nn::Sequential& layer : layers) x = layer->forward(x);
-  return fc(x.mean({2, 3}));
+  torch::Tensor x = images;
+  for (std::size_t i = 0; i < chain_length(); ++i) x = run_layer(i, x);
+  return head(x);
 }
 
 }  // namespace lockstep::nn

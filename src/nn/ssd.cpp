@@ -135,12 +135,15 @@ Ssd::Ssd(const SsdOptions& how) : options(how), anchors(vision::make_anchors(anc
   start_kernels(*register_module("heads", head_list), kSpread);
 }
 
-Ssd::Output Ssd::forward(const torch::Tensor& images) {
+BackboneMaps Ssd::maps(const torch::Tensor& images) {
   if (images.dim() != 4 || images.size(1) != 3 || images.size(2) != options.size ||
       images.size(3) != options.size)
     throw ConfigError("an SSD for images [rows, 3, " + std::to_string(options.size) + ", " +
                       std::to_string(options.size) + "] was given " + c10::str(images.sizes()));
-  const BackboneMaps maps = backbone->maps(images);
+  return backbone->maps(images);
+}
+
+Ssd::Output Ssd::outputs(const BackboneMaps& maps) {
   std::vector<torch::Tensor> codes, logits;
   const auto add = [&](const torch::Tensor& map) {
     const Output output = heads[codes.size()]->forward(map);
@@ -153,6 +156,8 @@ Ssd::Output Ssd::forward(const torch::Tensor& images) {
   for (nn::Sequential& layers : extras) add(map = layers->forward(map));
   return {torch::cat(codes, 1), torch::cat(logits, 1)};
 }
+
+Ssd::Output Ssd::forward(const torch::Tensor& images) { return outputs(maps(images)); }
 
 std::vector<std::string> undecayed(const Ssd& model) {
   std::vector<std::string> patterns = {"*.bias", "extras.*.1.weight"};

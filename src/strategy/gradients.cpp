@@ -85,6 +85,12 @@ void TreeSum::add(int shard, std::size_t parameter, torch::Tensor gradient) {
     merge(parameter, step);
 }
 
+void TreeSum::add_first(int shard, std::size_t parameter, torch::Tensor gradient) {
+  gradients(shard)[parameter] = std::move(gradient);
+  const auto& steps = merges_[static_cast<std::size_t>(shard - first_)];
+  if (!steps.empty()) merge(parameter, steps.front());
+}
+
 void TreeSum::finish(int shard) {
   for (const collective::Merge& step : merges_[static_cast<std::size_t>(shard - first_)])
     for (std::size_t parameter = 0; parameter < gradients(shard).size(); ++parameter)

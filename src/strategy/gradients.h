@@ -32,6 +32,8 @@ class TreeSum {
   TreeSum(int first, int end, int shards, std::size_t parameters, Reduction reduction, int tower);
 
   void add(int shard, std::size_t parameter, torch::Tensor gradient);
+  /// The same, but what else becomes possible with this sum is left to finish().
+  void add_first(int shard, std::size_t parameter, torch::Tensor gradient);
   void finish(int shard);  ///< no gradient of this shard is to come
   void clear();
 

@@ -28,6 +28,7 @@ class Scripts {
   };
 
   void clear() { ran_.clear(); }
+  bool any() const { return !ran_.empty(); }  ///< were run
   void note(c10::intrusive_ptr<c10::ivalue::Object> script);
 
   /// Throws ConfigError when a script has a parameter that got a gradient, or a buffer that was

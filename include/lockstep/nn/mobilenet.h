@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 namespace lockstep::nn {
@@ -49,6 +50,8 @@ struct ConvNorm : torch::nn::Module {
 struct BackboneMaps {
   torch::Tensor fine;    ///< at a sixteenth of the image's size
   torch::Tensor coarse;  ///< at a thirty-second
+
+  auto tensors() { return std::tie(fine, coarse); }
 };
 
 /// What the MobileNets have in common. Float images [rows, 3, height, width] -> logits [rows,

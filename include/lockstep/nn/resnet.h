@@ -47,6 +47,11 @@ struct ResNet : torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& images);
 
+  /// forward() as a chain: layer 0 is the stem, the others are the blocks; then the head.
+  std::size_t chain_length() const;
+  torch::Tensor run_layer(std::size_t layer, const torch::Tensor& x);
+  torch::Tensor head(const torch::Tensor& x);
+
   const ResNetOptions options;
   torch::nn::Conv2d conv1 = nullptr;
   torch::nn::BatchNorm2d bn1 = nullptr;

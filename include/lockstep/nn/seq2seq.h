@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 namespace lockstep::nn {
@@ -53,6 +54,8 @@ struct Seq2Seq : torch::nn::Module {
     torch::Tensor keys = {};     ///< what queries are compared with
     torch::Tensor padding = {};  ///< bool [rows, source length]: not to be looked at
     LayerStates state = {};      ///< after the last token of each source
+
+    auto tensors() { return std::tie(outputs, keys, padding, state); }
   };
 
   /// How far decoding has come.
@@ -96,6 +99,20 @@ struct Seq2Seq : torch::nn::Module {
 /// weight.
 Loss sequence_loss(Seq2Seq& model, const text::SequenceBatch& batch,
                    const Seq2SeqLossOptions& options = {});
+
+/// sequence_loss in parts, for Pipeline. Where no row has a real token, what the first two return
+/// is undefined.
+struct LabelledFeatures {
+  torch::Tensor features;  ///< [real tokens, features]: what goes into the output
+  torch::Tensor labels;    ///< int64 [real tokens]
+
+  auto tensors() { return std::tie(features, labels); }
+};
+Seq2Seq::Encoded encode_part(Seq2Seq& model, const text::SequenceBatch& batch);
+LabelledFeatures decode_part(Seq2Seq& model, const text::SequenceBatch& batch,
+                             const Seq2Seq::Encoded& encoded);
+Loss project_part(Seq2Seq& model, const LabelledFeatures& decoded,
+                  const Seq2SeqLossOptions& options = {});
 
 /// The model in the middle of decoding the targets of these sources: for text::beam_search and the
 /// others. Without gradients and dropout. The model must outlive it, and not be trained meanwhile.

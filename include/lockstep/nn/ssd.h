@@ -51,6 +51,10 @@ struct Ssd : torch::nn::Module {
   explicit Ssd(const SsdOptions& options);
   Output forward(const torch::Tensor& images);
 
+  /// The two halves of forward().
+  BackboneMaps maps(const torch::Tensor& images);
+  Output outputs(const BackboneMaps& maps);
+
   const SsdOptions options;
   const std::vector<vision::Corners> anchors;
   std::shared_ptr<MobileNet> backbone;          ///< "backbone"

@@ -1,0 +1,466 @@
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+
+#include <algorithm>
+
+#include "collective/exchange.h"
+#include "collective/shared_memory.h"
+#include "device/accelerator.h"
+#include "optim/rules.h"
+#include "strategy/pipeline/pipeline_engine.h"
+#include "strategy/pipeline/schedule.h"
+#include "strategy/setup.h"
+#include "strategy/shard_scope.h"
+
+namespace lockstep::strategy {
+namespace {
+
+PipelineOptions checked(PipelineOptions options) {
+  const auto devices = static_cast<int>(options.where.devices.size());
+  if (options.stages < 1 || devices % options.stages != 0 || devices == 0)
+    throw ConfigError("there are " + std::to_string(devices) + " devices for " +
+                      std::to_string(options.stages) +
+                      " stages; give one device for each stage, or a multiple of it.");
+  if (options.ahead < 0)
+    throw ConfigError("ahead is " + std::to_string(options.ahead) + "; it must be 0 or more.");
+  if (options.where.balance == Balance::automatic)
+    throw ConfigError(
+        "balance = automatic moves shards between devices; in a pipeline each device computes its "
+        "stage of all shards. Leave it even, and move work to another stage.");
+  if (options.method.clip.per_shard_norm > 0)
+    throw ConfigError(
+        "clip.per_shard_norm needs the whole gradient of a shard at one time; in a pipeline its "
+        "stages have it one after the other. Use clip.global_norm, or Mirrored.");
+  MirroredOptions common =
+      validated(MirroredOptions{std::move(options.method), std::move(options.where)});
+  options.method = std::move(common.method);
+  options.where = std::move(common.where);
+  return options;
+}
+
+/// Calls a function when autograd has accumulated a gradient.
+class ReadyHook : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit ReadyHook(std::function<void()> ready) : ready_(std::move(ready)) {}
+  void operator()(const torch::autograd::Variable&) override { ready_(); }
+
+ private:
+  std::function<void()> ready_;
+};
+
+/// While it lives, all parameters of a model that can have gradients do, so that graphs show them.
+class AllTrainable {
+ public:
+  explicit AllTrainable(arena::Tensors& tensors) {
+    for (auto* list : {&tensors.trainable, &tensors.frozen})
+      for (arena::Entry& entry : *list)
+        if (entry.tensor.is_floating_point() && !entry.tensor.requires_grad()) {
+          entry.tensor.set_requires_grad(true);
+          changed_.push_back(entry.tensor);
+        }
+  }
+  ~AllTrainable() {
+    for (torch::Tensor& tensor : changed_) tensor.set_requires_grad(false);
+  }
+  AllTrainable(const AllTrainable&) = delete;
+  AllTrainable& operator=(const AllTrainable&) = delete;
+
+ private:
+  std::vector<torch::Tensor> changed_;
+};
+
+}  // namespace
+
+std::size_t places_of(const PipelineOptions& options) {
+  std::size_t places = 0;
+  const int stages = std::max(options.stages, 1);
+  for (int device = 0; device < static_cast<int>(options.where.devices.size()); ++device)
+    places += 1 + static_cast<std::size_t>(in_flight(
+                      device % stages, stages, std::max(options.method.shards, 1), options.ahead));
+  return places;
+}
+
+PipelineEngine::PipelineEngine(PipelineOptions options, const Factory& replica, detail::Making)
+    : options_(checked(std::move(options))),
+      made_with_(options_.method),
+      pool_(options_.where.devices),
+      takes_batch_(static_cast<std::size_t>(options_.stages), 1),
+      loss_scale_(options_.method.precision == Precision::float16 ? options_.method.loss_scaling
+                                                                  : LossScaling{.initial = 1}) {
+  make_models(replica);
+  map_.emplace(whole().layouts(), 0);
+  for (std::size_t i = 0; i < map_->layouts.size(); ++i) {  // what slots begin with
+    const arena::Layout& layout = map_->layouts[i];
+    const torch::Tensor& parameters = whole().parameters({0})[i];
+    const optim::SliceUpdate fresh(layout, {0, layout.size}, parameters,
+                                   arena::allocate(layout, torch::kCPU), made_with_);
+    std::vector<torch::Tensor> parts = fresh.slots();
+    if (fresh.average().defined()) parts.push_back(fresh.average());
+    kept_.resize(parts.size());
+    for (std::size_t k = 0; k < parts.size(); ++k) kept_[k].push_back(parts[k]);
+  }
+  kept_count_ = kept_.size();
+  runner_.emplace(options_.method, options_.recompute, stages(), options_.ahead, *models_, *map_,
+                  plan_);
+  const int count = pool_.size() / stages();
+  for (int i = 0; i < count; ++i) alive_.push_back(i);
+  if (accelerators())
+    for (const Device& device : options_.where.devices)
+      input_streams_.push_back(device::new_stream(device));
+  for (const std::string& note : {oversubscription(options_.where.devices, inventory()),
+                                  uneven_shards(options_.method.shards, count)})
+    if (!note.empty()) pending_notes_.push_back(note);
+  versions_ = versions();
+}
+
+PipelineEngine::~PipelineEngine() {
+  for (const Replica& model : models_->others())  // the caller may keep its tensors
+    for (const arena::Entry& entry : model.tensors.trainable)
+      torch::autograd::impl::set_post_acc_grad_hooks(entry.tensor, nullptr);
+}
+
+bool PipelineEngine::accelerators() const { return device::is_accelerator(kind()); }
+
+/// All on the CPU: a device need not have room for more than its stage.
+void PipelineEngine::make_models(const Factory& replica) {
+  torch::jit::getProfilingMode() = false;  // for the whole process, see "Note: scripts"
+  const auto seed = device::stream_seed(options_.method.seed, device::kInitStream, 0);
+  pool_.run([&](int tower) {
+    if (tower != 0) return;
+    for (std::size_t place = 0; place < places_of(options_); ++place) {
+      at::Generator generator = device::make_generator(Device{});
+      generator.set_current_seed(seed);
+      const device::RandomScope random(generator);
+      const device::DeviceScope scope(torch::Device(torch::kCPU));
+      std::shared_ptr<torch::nn::Module> made = replica({static_cast<int>(place)});
+      if (!made)
+        throw ConfigError("the model is null; return a module from the function that makes it.");
+      place == 0 ? void(models_.emplace(std::move(made))) : models_->add(std::move(made));
+    }
+  });
+  models_->require_apart();
+  int next = pool_.size();
+  for (int device = 0; device < pool_.size(); ++device) {
+    in_flight_.emplace_back();
+    for (int i = in_flight(device % stages(), stages(), options_.method.shards, options_.ahead);
+         i > 0; --i)
+      in_flight_.back().push_back({next++});
+  }
+  std::vector<std::string> names;
+  for (const arena::Entry& entry : models_->first().tensors.trainable) names.push_back(entry.name);
+  optim::validate(options_.method, names);
+}
+
+void PipelineEngine::trial(detail::Shards& shards, const Trial& work) {
+  whole().adopt();
+  const Place place{0};
+  Replica& model = models_->first();
+  bool any = false;
+  for (int shard = 0; shard < shards.count(); ++shard) {
+    shards.at(shard).rows = shards.load(shard, torch::kCPU);
+    if (shards.at(shard).rows == 0) continue;
+    any = true;
+    bool more = false;
+    std::exception_ptr failure;
+    pool_.run([&](int tower) {
+      if (tower == 0) try {
+          at::Generator generator = device::make_generator(Device{});
+          generator.set_current_seed(device::stream_seed(options_.method.seed, steps_, shard));
+          const device::RandomScope random(generator);
+          const device::DeviceScope scope(torch::Device(torch::kCPU));
+          const AllTrainable all(model.tensors);
+          model.watch.begin_audit(model.tensors);  // writes that leave no version, too
+          more = work(place, shard);
+          model.watch.end_audit(model.tensors);
+          model.parts.require_same(*model.module);
+          models_->check(place);
+        } catch (...) {
+          failure = std::current_exception();
+        }
+    });
+    drop_gradients(model.tensors.trainable);
+    drop_gradients(model.tensors.frozen);
+    if (whole().weights_written()) torn_.mark();
+    whole().recover();
+    if (failure)
+      throw TowerError(Device{}.name(), steps_, shard, "trial of the stages on the CPU", failure);
+    if (!more) return;
+  }
+  if (!any)
+    throw ConfigError(
+        "the batch of the first step has no rows, so there is nothing to find out with which "
+        "stage uses which parameter; begin with another batch.");
+}
+
+/// Runs each stage once, cut off from the one before, and looks at its graph; with more shards
+/// until all parameters were seen.
+std::unique_ptr<StagePlan> PipelineEngine::plan_of(const detail::StageWork& work) {
+  const arena::Tensors& tensors = models_->first().tensors;
+  std::vector<Used> used(work.stages(), used_by({}, tensors));
+  detail::Shards& shards = *work.shards.back();
+  trial(shards, [&](Place place, int shard) {
+    detail::Crossing crossing;
+    for (std::size_t stage = 0; stage < work.parts.size(); ++stage) {
+      crossing = work.parts[stage](place, shards, shard, std::move(crossing));
+      used[stage].join(used_by(crossing.tensors, tensors));
+      for (torch::Tensor& tensor : crossing.tensors)
+        if (tensor.defined()) tensor = tensor.detach().requires_grad_(tensor.requires_grad());
+    }
+    const Loss loss = work.last(place, shards, shard, shards.at(shard).rows, std::move(crossing));
+    used.back().join(used_by({loss.sum}, tensors));
+    Used all;
+    for (const Used& stage : used) all.join(stage);
+    return std::ranges::find(all.trainable, 0) != all.trainable.end() ||
+           std::ranges::find(all.frozen, 0) != all.frozen.end();
+  });
+  return std::make_unique<StagePlan>(used, tensors);
+}
+
+/// All that has to be there before a step: stages with their memory, and what the caller wrote.
+void PipelineEngine::prepare(const detail::StageWork& work) {
+  whole().adopt();
+  models_->check({0});
+  if (!plan_) {
+    auto plan = plan_of(work);
+    plan_ = std::move(plan);
+    try {
+      make_memory();
+      make_towers();
+      restore_kept(kept_);
+      push();
+    } catch (...) {  // the next step tries again
+      towers_.clear();
+      tower_at_.clear();
+      memories_.clear();
+      plan_.reset();
+      throw;
+    }
+    if (!work.note.empty()) pending_notes_.push_back(work.note);
+    note_plan();
+    if (!replays()) kept_.clear();
+  } else if (shown_ || versions() != versions_) {
+    if (stale_)
+      throw ConfigError(
+          "the model was written through a reference from before the last step, and had not got "
+          "the weights of that step: call model() each time you write.");
+    push();
+  }
+  for (const auto& at : towers_)
+    for (const Place place : at->modules) {
+      models_->share_frozen(place);
+      models_->share_modes(place);
+    }
+}
+
+StageMemory& PipelineEngine::memory_of(int replica, std::size_t stage) {
+  return memories_[{accelerators() ? replica : 0, stage}];
+}
+
+/// Where a stage has a parameter that it holds.
+torch::Tensor PipelineEngine::room_of(int replica, std::size_t stage, std::size_t parameter) {
+  const bool copied = accelerators() && plan_->owner(parameter) != stage;
+  if (copied) return memory_of(replica, stage).copies.at(parameter);
+  const OwnSeat& own = seats_[parameter];
+  return arena::view(memory_of(replica, plan_->owner(parameter)).parameters[own.layout], *own.seat);
+}
+
+/// Memory for the parameters of every stage, and all models seated there.
+void PipelineEngine::make_memory() {
+  const torch::NoGradGuard no_grad;
+  layouts_.clear();
+  buckets_.clear();
+  for (std::size_t stage = 0; stage < plan_->stages(); ++stage) {
+    layouts_.emplace_back(map_->layouts, *plan_, stage);
+    buckets_.push_back(arena::buckets(layouts_.back().layouts,
+                                      accelerators() ? options_.where.exchange.bucket_bytes : 0));
+  }
+  seats_.assign(map_->seats.size(), {});
+  for (const StageLayout& stage : layouts_)
+    for (std::size_t i = 0; i < stage.layouts.size(); ++i)
+      for (const arena::Seat& seat : stage.layouts[i].seats) seats_[seat.entry] = {i, &seat};
+  norm_ = std::make_unique<StageNorm>(map_->layouts, layouts_);
+  const arena::Tensors& shown = models_->first().tensors;
+  for (const int replica : alive_)
+    for (std::size_t stage = 0; stage < plan_->stages(); ++stage) {
+      StageMemory& memory = memory_of(replica, stage);
+      if (!memory.parameters.empty() || !memory.start.empty()) continue;
+      const torch::Device device =
+          device::torch_device(pool_.device(replica * stages() + static_cast<int>(stage)));
+      memory.parameters = allocate(layouts_[stage].layouts, device);
+      if (stage == 0) memory.start = allocate(whole().buffer_layouts(), device);
+      if (!accelerators()) continue;
+      for (const arena::Seat* seat : map_->seats)
+        if (plan_->holds(stage, seat->entry) && plan_->owner(seat->entry) != stage)
+          memory.copies[seat->entry] =
+              torch::empty_strided(seat->sizes, seat->strides,
+                                   shown.trainable[seat->entry].tensor.options().device(device));
+      for (std::size_t i = 0; i < shown.frozen.size(); ++i)
+        if (plan_->holds_frozen(stage, i))
+          memory.frozen[i] = shown.frozen[i].tensor.detach().to(device);
+    }
+}
+
+void PipelineEngine::seat(const StageTower& at) {
+  const torch::NoGradGuard no_grad;
+  const int device = at.replica * stages() + at.stage;
+  for (const Place place : at.modules) {
+    Replica& model = (*models_)[place];
+    for (std::size_t i = 0; i < map_->seats.size(); ++i) {
+      torch::Tensor& tensor = model.tensors.trainable[i].tensor;
+      const std::size_t owner = plan_->owner(i);
+      if (!accelerators() || owner == at.stage_index())
+        arena::seat(tensor, memory_of(at.replica, owner).parameters[seats_[i].layout],
+                    *seats_[i].seat);
+      else if (plan_->holds(at.stage_index(), i))
+        tensor.set_data(at.memory->copies.at(i));
+      names_.name(tensor, map_->seats[i]->name);
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          tensor, std::make_unique<ReadyHook>([this, device, place, i] {
+            if (StageTower* tower = tower_at_[static_cast<std::size_t>(device)])
+              runner_->gradient_ready(*tower, place, i);
+          }));
+    }
+    if (!accelerators()) continue;
+    for (auto& [i, tensor] : at.memory->frozen) model.tensors.frozen[i].tensor.set_data(tensor);
+    model.buffers = allocate(whole().buffer_layouts(), device::torch_device(at.tower.device));
+    for (std::size_t i = 0; i < model.buffers.size(); ++i)
+      for (const arena::Seat& seat : whole().buffer_layouts()[i].seats)
+        arena::seat(model.tensors.buffers[seat.entry].tensor, model.buffers[i], seat);
+  }
+}
+
+/// Makes the towers of the replicas that are alive, with fresh slots and even shards.
+void PipelineEngine::make_towers() {
+  collectives_.clear();
+  channels_.clear();
+  towers_.clear();
+  tower_at_.assign(static_cast<std::size_t>(pool_.size()), nullptr);
+  const Ranges ranges = even_ranges(options_.method.shards, replicas());
+  for (std::size_t q = 0; q < replicas(); ++q)
+    for (int stage = 0; stage < stages(); ++stage) {
+      const int index = alive_[q] * stages() + stage;
+      const Rank rank{static_cast<int>(q)};
+      TreeSum sum(ranges[q].first, ranges[q].end, options_.method.shards, map_->seats.size(),
+                  accelerators() ? options_.method.reduction : Reduction::exact, rank);
+      auto at = std::make_unique<StageTower>(stage, alive_[q], rank, Place{index},
+                                             pool_.device(index), ranges[q], std::move(sum));
+      at->number = static_cast<int>(towers_.size());
+      at->modules = in_flight_[static_cast<std::size_t>(index)];
+      at->flights.resize(at->modules.size());
+      at->memory = &memory_of(alive_[q], at->stage_index());
+      if (accelerators()) at->input_stream = &input_streams_[static_cast<std::size_t>(index)];
+      if (stage > 0) {
+        StageTower& before = *towers_.back();
+        channels_.push_back(std::make_unique<Channel>(before.tower.device, at->tower.device));
+        before.to_next = at->from_before = channels_.back().get();
+        channels_.push_back(std::make_unique<Channel>(at->tower.device, before.tower.device));
+        at->to_before = before.from_next = channels_.back().get();
+      }
+      tower_at_[static_cast<std::size_t>(index)] = at.get();
+      towers_.push_back(std::move(at));
+    }
+  run([this](StageTower& at) {  // each thread touches its slots first
+    seat(at);
+    make_slices(at);
+  });
+  meeting_ = std::make_unique<collective::ThreadMeeting>(static_cast<int>(towers_.size()), kind(),
+                                                         pool_.has_cores());
+  for (std::size_t stage = 0; stage < plan_->stages(); ++stage)
+    collectives_.push_back(make_collective(stage));
+}
+
+void PipelineEngine::make_slices(StageTower& at) {
+  Tower& tower = at.tower;
+  tower.generator = device::make_generator(tower.device);
+  const auto& buckets = buckets_[at.stage_index()];
+  const Flats parameters =
+      slices_of(at.memory->parameters, buckets, tower.rank, static_cast<int>(replicas()));
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    const arena::Layout& layout = layouts_[at.stage_index()].layouts[buckets[i].arena];
+    const arena::Slice range =
+        arena::slice_of(buckets[i], tower.rank, static_cast<int>(replicas()));
+    const torch::Tensor gradient =
+        arena::allocate(range.size(), layout.dtype, parameters[i].device());
+    const auto blocks =
+        static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
+    tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
+    tower.updates.emplace_back(layout, range, parameters[i], gradient, made_with_);
+  }
+}
+
+/// Of the towers of a stage.
+std::unique_ptr<collective::Collective> PipelineEngine::make_collective(std::size_t stage) {
+  const auto count = static_cast<int>(replicas());
+  auto meeting = std::make_unique<collective::ThreadMeeting>(count, kind(), pool_.has_cores());
+  if (!accelerators())
+    return std::make_unique<collective::SharedMemory>(std::move(meeting), options_.method.shards);
+  const bool fast = options_.method.reduction == Reduction::fast;
+  std::vector<collective::Party> parties;
+  std::vector<Device> devices;
+  for (const auto& at : towers_) {
+    if (at->stage_index() != stage) continue;
+    const Tower& tower = at->tower;
+    devices.push_back(tower.device);
+    const ShardRange range = fast ? ShardRange{tower.rank, tower.rank + 1} : tower.shards;
+    parties.push_back({tower.device, range.first, range.end, at->memory->parameters});
+  }
+  return std::make_unique<collective::Exchange>(
+      std::move(parties),
+      collective::ExchangeShape{fast ? count : options_.method.shards, layouts_[stage].layouts,
+                                buckets_[stage], options_.where.exchange,
+                                options_.method.reduction},
+      std::move(meeting), collective::make_transport(options_.where.exchange.transport, devices));
+}
+
+/// From the whole model to all stages.
+void PipelineEngine::push() {
+  const torch::NoGradGuard no_grad;
+  const arena::Tensors& shown = models_->first().tensors;
+  for (const int replica : alive_)
+    for (std::size_t stage = 0; stage < plan_->stages(); ++stage) {
+      for (std::size_t i = 0; i < shown.trainable.size(); ++i)
+        if (plan_->owner(i) == stage || (accelerators() && plan_->holds(stage, i)))
+          room_of(replica, stage, i).copy_(shown.trainable[i].tensor);
+      for (auto& [i, tensor] : memory_of(replica, stage).frozen)
+        tensor.copy_(shown.frozen[i].tensor);
+    }
+  versions_ = versions();
+  shown_ = false;
+}
+
+/// From the stages to the whole model, if it has not got the last update.
+void PipelineEngine::pull() {
+  torn_.require_whole();
+  if (!stale_) return;
+  const torch::NoGradGuard no_grad;
+  const Flats& flats = whole().parameters({0});
+  for (std::size_t i = 0; i < flats.size(); ++i)
+    for (const arena::Seat& seat : map_->layouts[i].seats)
+      arena::view(flats[i], seat)
+          .copy_(room_of(alive_.front(), plan_->owner(seat.entry), seat.entry));
+  stale_ = false;
+}
+
+/// Grows whenever an operator writes to one of the whole model's tensors.
+std::int64_t PipelineEngine::versions() const {
+  const arena::Tensors& tensors = models_->first().tensors;
+  std::int64_t sum = 0;
+  for (const auto* list : {&tensors.trainable, &tensors.frozen})
+    for (const arena::Entry& entry : *list) sum += entry.tensor._version();
+  return sum;
+}
+
+void PipelineEngine::stage(const std::vector<detail::Shards*>& shards) {
+  const auto load = [&](StageTower& at) {
+    try {
+      if (takes_batch_[at.stage_index()]) runner_->load(at, *shards[at.stage_index()]);
+    } catch (...) {
+      at.tower.shard = -1;
+      if (!is_device_failure(std::current_exception())) throw;
+    }
+  };
+  if (plan_ && accelerators())
+    run(load);  // before the first step, and on the CPU, the step does it
+}
+
+}  // namespace lockstep::strategy

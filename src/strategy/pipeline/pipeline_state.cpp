@@ -1,0 +1,284 @@
+#include <algorithm>
+#include <cmath>
+
+#include "optim/rules.h"
+#include "optim/slots.h"
+#include "strategy/pipeline/pipeline_engine.h"
+
+namespace lockstep::strategy {
+namespace {
+
+std::vector<NamedTensor> copies_of(const std::vector<arena::Entry>& entries) {
+  std::vector<NamedTensor> copies;
+  for (const arena::Entry& entry : entries)
+    copies.push_back({entry.name, entry.tensor.detach().clone()});
+  return copies;
+}
+
+/// The name of slot `i` of each parameter: "fc.weight/exp_avg"; empty where it has no such slot.
+Naming slot_naming(const Method& method, std::size_t i) {
+  return [&method, i](const arena::Seat& seat) {
+    const std::size_t number = optim::terms_for(seat.name, method).optimizer;
+    const auto slots = optim::slots_of(optim::optimizer_of(method, number));
+    return i < slots.size() ? seat.name + "/" + slots[i].name : "";
+  };
+}
+
+/// By parameter, as State::updates_of has them; empty: each has had all updates.
+std::vector<std::int64_t> numbers_of(const State& state, const ParameterMap& map) {
+  if (state.updates_of.empty()) return {};
+  std::vector<std::int64_t> numbers(map.seats.size(), state.updates);
+  auto left = state.updates_of;
+  for (const arena::Seat* seat : map.seats)
+    if (const auto own = left.extract(seat->name); !own.empty())
+      numbers[seat->entry] = own.mapped();
+  if (!left.empty())
+    throw ConfigError("the state counts the updates of '" + left.begin()->first +
+                      "', and there is no such parameter: it is of another model.");
+  return numbers;
+}
+
+/// Calls f(seat, begin, end) for every seat's part of a slice of a stage's arena.
+template <class F>
+void for_each_run(const collective::GradientSlice& slice, const F& f) {
+  const arena::Layout& layout = *slice.layout;
+  for (auto seat = layout.seat_after(slice.range.begin);
+       seat != layout.seats.end() && seat->offset < slice.range.end; ++seat)
+    f(*seat, std::max(seat->offset, slice.range.begin),
+      std::min(seat->offset + seat->numel, slice.range.end));
+}
+
+}  // namespace
+
+/// What a tower has in one of its slices goes to its place in whole arenas on the CPU.
+void PipelineEngine::copy_out(const StageTower& at, const Parts& part, const Flats& whole) const {
+  const torch::NoGradGuard no_grad;
+  const StageLayout& own = layouts_[at.stage_index()];
+  for (std::size_t i = 0; i < at.tower.slices.size(); ++i) {
+    const collective::GradientSlice& slice = at.tower.slices[i];
+    const torch::Tensor values = part(at, i).cpu();
+    const torch::Tensor& arena = whole[own.whole_layout[buckets_[at.stage_index()][i].arena]];
+    for_each_run(slice, [&](const arena::Seat& seat, std::int64_t begin, std::int64_t end) {
+      const std::int64_t there = map_->seats[seat.entry]->offset + begin - seat.offset;
+      arena.narrow(0, there, end - begin)
+          .copy_(values.narrow(0, begin - slice.range.begin, end - begin));
+    });
+  }
+}
+
+/// The reverse.
+void PipelineEngine::copy_in(const StageTower& at, const Parts& part, const Flats& whole) const {
+  const torch::NoGradGuard no_grad;
+  const StageLayout& own = layouts_[at.stage_index()];
+  for (std::size_t i = 0; i < at.tower.slices.size(); ++i) {
+    const collective::GradientSlice& slice = at.tower.slices[i];
+    torch::Tensor target = part(at, i);
+    const torch::Tensor values = target.cpu().clone();
+    const torch::Tensor& arena = whole[own.whole_layout[buckets_[at.stage_index()][i].arena]];
+    for_each_run(slice, [&](const arena::Seat& seat, std::int64_t begin, std::int64_t end) {
+      const std::int64_t there = map_->seats[seat.entry]->offset + begin - seat.offset;
+      values.narrow(0, begin - slice.range.begin, end - begin)
+          .copy_(arena.narrow(0, there, end - begin));
+    });
+    target.copy_(values);
+  }
+}
+
+/// Slot `i` of a slice; after the slots comes the moving average.
+torch::Tensor PipelineEngine::kept_part(const StageTower& at, std::size_t slice, std::size_t i) {
+  const optim::SliceUpdate& update = at.tower.updates[slice];
+  return i < update.slots().size() ? update.slots()[i] : update.average();
+}
+
+std::vector<Flats> PipelineEngine::collect_kept() {
+  if (!plan_) return kept_;
+  std::vector<Flats> kept(kept_count_);
+  for (std::size_t k = 0; k < kept.size(); ++k) {
+    kept[k] = allocate(map_->layouts, torch::kCPU);
+    for (const auto& at : towers_)
+      copy_out(
+          *at, [k](const StageTower& tower, std::size_t i) { return kept_part(tower, i, k); },
+          kept[k]);
+  }
+  return kept;
+}
+
+void PipelineEngine::restore_kept(const std::vector<Flats>& kept) {
+  for (std::size_t k = 0; k < kept.size(); ++k)
+    for (const auto& at : towers_)
+      copy_in(
+          *at, [k](const StageTower& tower, std::size_t i) { return kept_part(tower, i, k); },
+          kept[k]);
+}
+
+/// After an update, on the tower's thread: each writes its own parts.
+void PipelineEngine::mirror(const StageTower& at) {
+  for (std::size_t k = 0; k < kept_.size(); ++k)
+    copy_out(
+        at, [k](const StageTower& tower, std::size_t i) { return kept_part(tower, i, k); },
+        kept_[k]);
+}
+
+Flats PipelineEngine::collect_gradients() {
+  const Flats whole = allocate(map_->layouts, torch::kCPU);
+  for (const auto& at : towers_)
+    copy_out(
+        *at, [](const StageTower& tower, std::size_t i) { return tower.tower.slices[i].gradient; },
+        whole);
+  return whole;
+}
+
+State PipelineEngine::state() {
+  torn_.require_whole();
+  return surviving("state", [this] { return copy_of_state(); });
+}
+
+State PipelineEngine::copy_of_state() {
+  pull();
+  whole().adopt();
+  const torch::NoGradGuard no_grad;
+  const arena::Tensors& shown = models_->first().tensors;
+  const bool float16 = options_.method.precision == Precision::float16;
+  State state{.steps = steps_,
+              .updates = updates_,
+              .loss_scale = float16 ? loss_scale_.value() : 0,
+              .good_steps = loss_scale_.state().good_steps,
+              .buffers = copies_of(shown.buffers),
+              .frozen = copies_of(shown.frozen),
+              .changed = changed_fields()};
+  for (std::size_t i = 0; i < numbers_.get().size(); ++i)
+    if (numbers_.get()[i] != updates_) state.updates_of[map_->seats[i]->name] = numbers_.get()[i];
+  state.parameters = named(weights_.empty() ? whole().parameters({0}) : weights_, map_->layouts);
+  for (const arena::Layout& layout : map_->layouts)
+    for (const arena::Seat& seat : layout.seats)
+      if (!shown.trainable[seat.entry].tensor.requires_grad()) state.held.push_back(seat.name);
+  std::vector<Flats> kept = collect_kept();
+  if (options_.method.moving_average) {
+    state.averages = named(kept.back(), map_->layouts);
+    kept.pop_back();
+  }
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    std::ranges::move(named(kept[i], map_->layouts, slot_naming(made_with_, i)),
+                      std::back_inserter(state.slots));
+  state.gradients = named(collect_gradients(), map_->layouts);
+  return state;
+}
+
+void PipelineEngine::load(const State& state) {
+  check(!averaged_, "no load inside with_averaged_weights");
+  const torch::NoGradGuard no_grad;
+  // All that may be wrong with the state comes first.
+  const Flats parameters = ByName(state.parameters).flats(map_->layouts);
+  const Flats buffers = ByName(state.buffers).flats(whole().buffer_layouts());
+  std::vector<std::int64_t> numbers = numbers_of(state, *map_);
+  const std::size_t slots = kept_count_ - options_.method.moving_average.has_value();
+  std::size_t own_slots = 0;
+  for (std::size_t i = 0; i < slots; ++i)
+    for (const arena::Seat* seat : map_->seats)
+      own_slots += !slot_naming(made_with_, i)(*seat).empty();
+  if (state.slots.size() != own_slots)
+    throw ConfigError("the state has " + std::to_string(state.slots.size()) +
+                      " slots, the optimizer has " + std::to_string(own_slots) +
+                      ": it is of another optimizer.");
+  if (options_.method.moving_average && state.averages.empty())
+    throw ConfigError("the state has no moving averages: it was trained without them.");
+  std::vector<Flats> kept;
+  for (std::size_t i = 0; i < slots; ++i)
+    kept.push_back(ByName(state.slots).flats(map_->layouts, slot_naming(made_with_, i)));
+  if (options_.method.moving_average) kept.push_back(ByName(state.averages).flats(map_->layouts));
+  Replica& shown = models_->first();
+  Flats own_frozen, frozen;
+  for (const arena::Entry& entry : shown.tensors.frozen) {
+    own_frozen.push_back(entry.tensor);
+    frozen.push_back(
+        ByName(state.frozen).at(entry.name, entry.tensor.sizes(), entry.tensor.scalar_type()));
+  }
+  if (options_.method.precision == Precision::float16 && state.loss_scale > 0)
+    loss_scale_.restore({state.loss_scale, state.good_steps});
+  else if (options_.method.precision == Precision::float16)  // trained in another precision
+    loss_scale_ = optim::LossScale(options_.method.loss_scaling);
+
+  whole().recover();
+  whole().adopt();  // what the caller did before does not count any more
+  torn_.until_done([&] {
+    copy_all(whole().parameters({0}), parameters);
+    copy_all(shown.buffers, buffers);
+    copy_all(own_frozen, frozen);
+    stale_ = false;
+    shown_ = true;
+    if (plan_) restore_kept(kept);
+    if (!plan_ || replays()) kept_ = std::move(kept);
+    steps_ = state.steps;
+    updates_ = state.updates;
+    numbers_.restore(std::move(numbers));
+    if (plan_) push();
+  });
+  std::vector<char> trained;
+  for (const arena::Seat* seat : map_->seats)
+    trained.push_back(std::ranges::find(state.held, seat->name) == state.held.end());
+  whole().require_gradients(trained);
+  whole().adopt();
+  note_changes(state);
+}
+
+/// Fields of the method, but for rates, that are not what the towers were made with.
+std::map<std::string, std::string> PipelineEngine::changed_fields() const {
+  std::map<std::string, std::string> fields;
+  for (const FieldChange& change : changes(fields_of(made_with_), fields_of(options_.method)))
+    if (!change.name.ends_with(".lr")) fields[change.name] = change.now;
+  return fields;
+}
+
+/// Where optimizers are others than when the state was taken, the next report says so.
+void PipelineEngine::note_changes(const State& state) {
+  auto then = fields_of(made_with_), now = then;
+  for (const auto& [name, value] : state.changed) then[name] = value;
+  for (const auto& [name, value] : changed_fields()) now[name] = value;
+  for (const FieldChange& change : changes(then, now))
+    pending_notes_.push_back(change.name + " was " + change.before +
+                             " when the state was taken, and is " + change.now +
+                             " now: a state does not set it, call set_optimizer.");
+}
+
+void PipelineEngine::set_learning_rate(std::size_t number, double lr) {
+  if (!(std::isfinite(lr) && lr >= 0))
+    throw ConfigError("the learning rate is " + std::to_string(lr) + "; it must be 0 or more.");
+  lockstep::set_learning_rate(optim::optimizer_of(options_.method, number), lr);
+}
+
+void PipelineEngine::set_optimizer(std::size_t number, const Optimizer& optimizer) {
+  const std::string where =
+      number == 0 ? "optimizer"
+                  : "group '" + made_with_.groups[number - 1].pattern + "': optimizer";
+  optim::validate(where, optimizer);
+  optim::require_same_slots(where, optim::optimizer_of(made_with_, number), optimizer);
+  optim::optimizer_of(options_.method, number) = optimizer;
+}
+
+void PipelineEngine::reset_slots(const std::string& pattern) {
+  check(!averaged_, "no reset_slots inside with_averaged_weights");
+  torn_.require_whole();
+  std::vector<std::string> names;
+  for (const arena::Seat* seat : map_->seats) names.push_back(seat->name);
+  const std::vector<char> chosen = optim::matching("reset_slots: pattern", pattern, names);
+  const torch::NoGradGuard no_grad;
+  surviving("update", [&] {
+    std::vector<Flats> kept = collect_kept();
+    for (std::size_t i = 0; i < kept.size(); ++i)
+      for (const arena::Seat* seat : map_->seats) {
+        const std::size_t number = optim::terms_for(seat->name, made_with_).optimizer;
+        const auto specs = optim::slots_of(optim::optimizer_of(options_.method, number));
+        const bool average = options_.method.moving_average && i + 1 == kept.size();
+        if (!chosen[seat->entry] || average) continue;
+        for (std::size_t k = 0; k < map_->layouts.size(); ++k)
+          for (const arena::Seat& own : map_->layouts[k].seats)
+            if (&own == seat)
+              arena::view(kept[i][k], own).fill_(i < specs.size() ? specs[i].initial : 0);
+      }
+    if (plan_) restore_kept(kept);
+    if (!plan_ || replays()) kept_ = std::move(kept);
+  });
+  numbers_.reset(updates_, chosen);
+}
+
+}  // namespace lockstep::strategy

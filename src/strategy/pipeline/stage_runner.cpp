@@ -1,0 +1,380 @@
+#include "strategy/pipeline/stage_runner.h"
+
+#include <c10/core/StreamGuard.h>
+#include <lockstep/sim.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+#include "device/accelerator.h"
+#include "strategy/pipeline/schedule.h"
+#include "strategy/shard_scope.h"
+
+namespace lockstep::strategy {
+namespace {
+
+/// Where a backward ends: the gradient of a tensor that came from the stage before, as it is when a
+/// whole backward would go on with it. No leaf: autograd would lay out a leaf's gradient anew.
+class Inlet : public torch::autograd::Node {
+ public:
+  explicit Inlet(std::shared_ptr<torch::Tensor> slope) : slope_(std::move(slope)) {}
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& slopes) override {
+    *slope_ = std::move(slopes[0]);
+    return {};
+  }
+
+ private:
+  std::shared_ptr<torch::Tensor> slope_;
+};
+
+/// The tensors that came in, each the end of a graph to be, and where their gradients will be.
+std::vector<torch::Tensor> inlets(const Handed& in,
+                                  std::vector<std::shared_ptr<torch::Tensor>>& slopes) {
+  std::vector<torch::Tensor> tensors;
+  std::unordered_map<const void*, std::size_t> first;  // what is one tensor gets one gradient
+  slopes.clear();
+  for (std::size_t i = 0; i < in.tensors.size(); ++i) {
+    const torch::Tensor& source = in.tensors[i];
+    slopes.push_back(std::make_shared<torch::Tensor>());
+    tensors.push_back(source);
+    if (!source.defined() || !in.differentiable[i]) continue;
+    const auto [known, fresh] = first.emplace(source.unsafeGetTensorImpl(), i);
+    if (fresh) {
+      tensors[i] = source.detach();
+      torch::autograd::set_history(tensors[i], c10::make_intrusive<Inlet>(slopes[i]));
+    } else {
+      tensors[i] = tensors[known->second];
+    }
+  }
+  return tensors;
+}
+
+/// Without their graphs; what is one tensor stays one.
+std::vector<torch::Tensor> detached(const std::vector<torch::Tensor>& tensors) {
+  std::unordered_map<const void*, torch::Tensor> known;
+  std::vector<torch::Tensor> result;
+  for (const torch::Tensor& tensor : tensors) {
+    torch::Tensor& own = known[tensor.unsafeGetTensorImpl()];
+    if (tensor.defined() && !own.defined()) own = tensor.detach();
+    result.push_back(own);
+  }
+  return result;
+}
+
+Handed no_rows() {
+  Handed handed;
+  handed.empty = true;
+  return handed;
+}
+
+torch::Tensor state_of(at::Generator generator) {
+  const std::scoped_lock lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_state(at::Generator generator, const torch::Tensor& state) {
+  const std::scoped_lock lock(generator.mutex());
+  generator.set_state(state);
+}
+
+/// Calls `work` with random numbers from where `random` has come, and takes that on.
+template <class Work>
+void with_random(Tower& tower, RandomState& random, const Work& work) {
+  if (random.device.defined()) set_state(tower.generator, random.device);
+  {
+    const device::RandomScope scope(tower.generator);
+    const at::Generator cpu = device::current_scope()->cpu_generator;
+    const bool apart = device::is_accelerator(tower.device.kind);
+    if (apart && random.cpu.defined()) set_state(cpu, random.cpu);
+    work();
+    if (apart) random.cpu = state_of(cpu);
+  }
+  random.device = state_of(tower.generator);
+}
+
+}  // namespace
+
+void StageRunner::load(StageTower& at, detail::Shards& shards) const {
+  Tower& tower = at.tower;
+  const torch::Device device = device::torch_device(tower.device);
+  const c10::Stream compute = device::current_stream(tower.device);
+  const c10::StreamGuard beside(at.input_stream ? *at.input_stream : compute);
+  for (int number = tower.shards.first; number < tower.shards.end; ++number) {
+    detail::Shards::Shard& shard = shards.at(number);
+    if (shard.device == device) continue;
+    tower.shard = number;
+    shard.device.reset();
+    shard.rows = shards.load(number, device);
+    if (at.input_stream) {
+      shards.record(number, compute);
+      shard.arrived = std::make_unique<c10::Event>(compute.device_type());
+      shard.arrived->record(beside.current_stream());
+    }
+    shard.device = device;
+  }
+  tower.shard = -1;
+}
+
+void StageRunner::run(StageTower& at, const detail::StageWork& work) const {
+  Tower& tower = at.tower;
+  if (work.takes_batch[at.stage_index()]) load(at, *work.shards[at.stage_index()]);
+  const Scripts::Scope noting(tower.scripts);
+  for (const StageItem& item :
+       one_forward_one_backward(at.stage, stages_, tower.shards.size(), ahead_)) {
+    tower.shard = tower.shards.first + item.shard;
+    at.module_at_work = at.modules[static_cast<std::size_t>(item.shard) % at.modules.size()];
+    item.forward ? forward(at, work) : backward(at, work);
+  }
+  tower.shard = -1;
+  check_scripts(at);
+  at.enter(Stage::wait);
+  if (is_last(at)) {
+    read_losses(tower);
+    for (const Loss& loss : tower.brought) tower.results.push_back(read(loss));
+    for (Flats& flats : at.last_buffers)
+      for (torch::Tensor& flat : flats) flat = flat.cpu();
+  }
+  tower.loss_terms = tower.losses;
+  tower.weight_terms = tower.weights;
+  tower.counting_terms = tower.counting;
+}
+
+/// Of all models in flight at the tower.
+void StageRunner::check_scripts(StageTower& at) const {
+  if (!at.tower.scripts.any()) return;
+  arena::Tensors known;
+  const auto add = [](std::vector<arena::Entry>& to, const std::vector<arena::Entry>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  for (const Place place : at.modules) {
+    const arena::Tensors& own = models_[place].tensors;
+    add(known.trainable, own.trainable);
+    add(known.frozen, own.frozen);
+    add(known.buffers, own.buffers);
+  }
+  at.tower.scripts.check(known);
+}
+
+/// What comes from the stage before; at the first one, how many rows there are.
+Handed StageRunner::receive(StageTower& at, const detail::StageWork& work) const {
+  if (at.from_before) return at.from_before->take(at.tower.shard);
+  Handed in;
+  in.rows = work.shards.front()->at(at.tower.shard).rows;
+  in.empty = in.rows == 0;
+  in.buffers = at.memory->start;
+  return in;
+}
+
+void StageRunner::forward(StageTower& at, const detail::StageWork& work) const {
+  Tower& tower = at.tower;
+  Flight& flight =
+      at.flights[static_cast<std::size_t>(tower.shard - tower.shards.first) % at.flights.size()];
+  flight = {};
+  at.enter(Stage::wait, tower.shard);
+  flight.in = receive(at, work);
+  flight.empty = flight.in.empty;
+  if (flight.empty) {
+    if (at.to_next) at.to_next->put(tower.shard, no_rows());
+    if (!is_last(at)) return;
+    tower.loss_sums.push_back(torch::Tensor());
+    tower.weights.push_back(0);
+    tower.counting.push_back(0);
+    return;
+  }
+  if (work.takes_batch[at.stage_index()])
+    if (const auto& arrived = work.shards[at.stage_index()]->at(tower.shard).arrived)
+      arrived->block(device::current_stream(tower.device));
+  at.enter(Stage::forward, tower.shard);
+  Replica& model = models_[at.module_at_work];
+  model.watch.begin_shard(model.tensors);
+  ++tower.computed;
+  if (flight.in.rows < 0)
+    tower.rows.reset();
+  else if (tower.rows)
+    *tower.rows += flight.in.rows;
+  if (at.stage == 0)
+    tower.generator.set_current_seed(
+        device::stream_seed(method_.seed, tower.pass.step, tower.shard));
+  RandomState random = flight.in.random;
+  flight.begin = random;
+  if (recompute_ && at.stage == 0) flight.begin.device = state_of(tower.generator);
+  Loss loss = compute(at, work, flight, random);
+  if (is_last(at)) {
+    flight.lost = !keep(at, loss);
+    flight.outputs = {loss.sum};
+    flight.in.random = std::move(random);
+    flight.in.random.cpu = torch::Tensor();  // backward begins anew
+    Flats copies;
+    for (const torch::Tensor& flat : model.buffers) copies.push_back(flat.clone());
+    at.last_buffers.push_back(std::move(copies));
+    return;
+  }
+  Handed out;
+  out.rows = flight.in.rows;
+  out.tensors = detached(flight.outputs);
+  for (const torch::Tensor& output : flight.outputs)
+    out.differentiable.push_back(output.defined() && output.requires_grad());
+  out.rest = std::move(flight.rest);
+  out.buffers = model.buffers;
+  out.random = std::move(random);
+  at.to_next->put(tower.shard, std::move(out));
+  if (recompute_)
+    flight.outputs.clear();  // and their graphs
+  else
+    flight.in = {};
+}
+
+/// Runs the stage's function; its outputs are in `flight`, the loss of the last stage is returned.
+Loss StageRunner::compute(StageTower& at, const detail::StageWork& work, Flight& flight,
+                          RandomState& random) const {
+  Tower& tower = at.tower;
+  {
+    const torch::NoGradGuard no_grad;
+    copy_all(models_[at.module_at_work].buffers, flight.in.buffers);
+  }
+  const torch::Device device = device::torch_device(tower.device);
+  detail::Shards& shards = *work.shards[at.stage_index()];
+  Loss loss;
+  with_random(tower, random, [&] {
+    const device::DeviceScope scope(device);
+    const device::AutocastScope autocast(device.type(), method_.precision);
+    detail::Crossing in{inlets(flight.in, flight.slopes), flight.in.rest};
+    try {
+      if (is_last(at)) {
+        loss = work.last(at.module_at_work, shards, tower.shard, flight.in.rows, std::move(in));
+      } else {
+        detail::Crossing out =
+            work.parts[at.stage_index()](at.module_at_work, shards, tower.shard, std::move(in));
+        flight.outputs = std::move(out.tensors);
+        flight.rest = std::move(out.rest);
+      }
+    } catch (const c10::Error& error) {
+      rethrow(error);
+    } catch (const sim::MixedDevices& error) {
+      throw ConfigError(std::string(error.what()) +
+                        ". A stage's device has the parameters that the stage used in the first "
+                        "step, and all buffers: use the others through what crosses, and register "
+                        "other tensors of the model as buffers.");
+    }
+  });
+  return loss;
+}
+
+void StageRunner::backward(StageTower& at, const detail::StageWork& work) const {
+  Tower& tower = at.tower;
+  Flight flight = std::move(
+      at.flights[static_cast<std::size_t>(tower.shard - tower.shards.first) % at.flights.size()]);
+  if (flight.empty) return tower.gradients.finish(tower.shard);
+  Handed back;
+  if (!is_last(at)) {
+    at.enter(Stage::wait, tower.shard);
+    back = at.from_next->take(tower.shard);
+  } else {
+    back.random = flight.in.random;
+  }
+  at.enter(Stage::backward, tower.shard);
+  std::vector<torch::Tensor> roots, slopes;
+  if (is_last(at)) {
+    if (!flight.lost && flight.outputs[0].requires_grad())
+      roots.push_back(scaled(flight.outputs[0], tower.pass));
+  } else {
+    if (recompute_) {
+      RandomState again = flight.begin;
+      compute(at, work, flight, again);
+    }
+    for (std::size_t i = 0; i < back.tensors.size(); ++i)
+      if (back.tensors[i].defined()) {
+        roots.push_back(flight.outputs[i]);
+        slopes.push_back(back.tensors[i]);
+      }
+  }
+  // What upper stages made of a shared parameter comes first, as in a whole backward.
+  at.tied.clear();
+  Replica& model = models_[at.module_at_work];
+  for (auto& [parameter, gradient] : back.tied) {
+    if (plan_->uses(at.stage_index(), parameter)) {
+      roots.push_back(model.tensors.trainable[parameter].tensor);
+      slopes.push_back(gradient);
+    } else {
+      at.tied[parameter] = gradient;
+    }
+  }
+  tower.accumulated.assign(map_.seats.size(), 0);
+  if (!roots.empty())
+    with_random(tower, back.random, [&] {
+      const device::DeviceScope scope(device::torch_device(tower.device));
+      torch::autograd::backward(roots, slopes);
+    });
+  if (at.to_before) {
+    Handed down;
+    for (const auto& slope : flight.slopes) down.tensors.push_back(std::move(*slope));
+    down.tied = std::exchange(at.tied, {});
+    down.random = std::move(back.random);
+    at.to_before->put(tower.shard, std::move(down));
+  }
+  tower.gradients.finish(tower.shard);  // the stage before need not wait for that
+  flight = {};
+  roots.clear();
+  models_.check(at.module_at_work);
+}
+
+void StageRunner::gradient_ready(StageTower& at, Place place, std::size_t parameter) const {
+  Tower& tower = at.tower;
+  if (tower.shard < 0) return;  // a backward of the caller's own
+  const std::string& name = map_.seats[parameter]->name;
+  torch::Tensor& tensor = models_[place].tensors.trainable[parameter].tensor;
+  if (tower.clock.stage() != Stage::backward)
+    throw ConfigError("the function of a stage called backward(), and parameter '" + name +
+                      "' got a gradient; return the loss, all of its parts added up, and leave "
+                      "backward() to Lockstep.");
+  if (std::exchange(tower.accumulated[parameter], char{1}))
+    throw ConfigError("parameter '" + name +
+                      "' got two gradients in one shard: a function of the model runs a backward "
+                      "of its own on it; use torch::autograd::grad there.");
+  if (!plan_->uses(at.stage_index(), parameter))
+    throw ConfigError(
+        "parameter '" + name + "' is used by stage " + std::to_string(at.stage + 1) +
+        ", which did not use it in the first step: that step decides which stages have which "
+        "parameters. Take the first step with a loss that uses all of them, each in its stage.");
+  if (plan_->owner(parameter) == at.stage_index()) {
+    tower.gradients.add_first(tower.shard, parameter,
+                              take_gradient(tensor, *map_.seats[parameter]));
+  } else {
+    at.tied[parameter] = std::move(tensor.mutable_grad());
+    tensor.mutable_grad() = torch::Tensor();
+  }
+}
+
+/// Keeps what the last stage returned, but for its graph. False when the loss is known to be bad.
+bool StageRunner::keep(StageTower& at, Loss& loss) const {
+  Tower& tower = at.tower;
+  const bool total = loss.divisor == Loss::Divisor::nothing;
+  tower.loss_sums.push_back(loss.sum.detach());
+  tower.weights.push_back(total ? std::numeric_limits<double>::infinity() : loss.weight);
+  tower.counting.push_back(loss.counts_without_weight ? 1 : 0);
+  if (!loss.metrics.empty() || !loss.outputs.empty())
+    tower.brought.push_back(
+        {.metrics = std::move(loss.metrics), .outputs = std::move(loss.outputs)});
+  if (!loss.sum.is_cpu()) return true;
+  read_losses(tower);
+  return std::isfinite(tower.losses.back());
+}
+
+/// Reads from the device the losses that were not read before.
+void StageRunner::read_losses(Tower& tower) const {
+  const std::size_t first = tower.losses.size();
+  for (std::size_t i = first; i < tower.loss_sums.size(); ++i)
+    tower.losses.push_back(tower.loss_sums[i].defined() ? tower.loss_sums[i].item<double>() : 0);
+  if (method_.non_finite == NonFinite::skip) return;
+  for (std::size_t i = first; i < tower.losses.size(); ++i) {
+    if (std::isfinite(tower.losses[i])) continue;
+    tower.shard = tower.shards.first + static_cast<int>(i);
+    throw NonFiniteError("the loss is " + std::to_string(tower.losses[i]));
+  }
+}
+
+}  // namespace lockstep::strategy
