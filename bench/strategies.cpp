@@ -4,6 +4,7 @@
 //
 //   strategies                    # two CPU devices, real time
 //   strategies --devices sim      # simulated ones, in virtual time
+//   strategies --trace FOLDER     # traces of both on three simulated devices
 //
 // One model, an LSTM over sequences of one length or of lengths from 10 to 50. A synchronous step
 // trains on two of them a device, each a shard; an asynchronous update on one.
@@ -87,13 +88,14 @@ struct Case {
   std::vector<Device> devices;
   bool uneven = false;
   int updates = 200;
-  bool is_virtual = false;
+  std::shared_ptr<Trace> trace = nullptr;
 };
 
 /// Samples a second, the first steps left out.
 double speed(const How& how, const Case& on) {
-  MirroredOptions options{.method = {.optimizer = Adam{.lr = 1e-3}, .async = how.async},
-                          .where = {.devices = on.devices, .balance = how.balance}};
+  MirroredOptions options{
+      .method = {.optimizer = Adam{.lr = 1e-3}, .async = how.async},
+      .where = {.devices = on.devices, .balance = how.balance, .trace = on.trace}};
   const int each = how.async ? 1 : 2 * static_cast<int>(on.devices.size());
   options.method.shards = each;
   const auto batch = [&](int step) {
@@ -146,17 +148,35 @@ void print(const std::string& title, const Case& on, int rounds) {
   std::fflush(stdout);
 }
 
+/// What devices do, synchronously and with a delay, on the same batches.
+void write_traces(const std::string& folder) {
+  for (const std::size_t how : {0, 3}) {
+    sim::configure({.devices = 3, .launch = Seconds(0)});
+    const auto trace = std::make_shared<Trace>();
+    speed(kHow[how],
+          {.devices = parse_devices("sim:0-2"), .uneven = true, .updates = 48, .trace = trace});
+    trace->write(folder + "/" + (how == 0 ? "synchronous" : "delay") + ".json");
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Compares synchronous and asynchronous training on even and uneven work.");
   std::string devices = "cpu";
+  std::string traces;
   int updates = 400, rounds = 3;
   app.add_option("--devices", devices, "cpu or sim")->check(CLI::IsMember({"cpu", "sim"}));
   app.add_option("--updates", updates, "batches of each measurement")
       ->check(CLI::Range(80, 100000));
   app.add_option("--rounds", rounds, "of which the best counts, in real time");
+  app.add_option("--trace", traces,
+                 "write synchronous.json and delay.json here, and measure nothing");
   CLI11_PARSE(app, argc, argv);
+  if (!traces.empty()) {
+    write_traces(traces);
+    return 0;
+  }
   std::printf("| case | strategy | samples/s, one device = 1 |\n| --- | --- | --- |\n");
   if (devices == "cpu") {
     for (const bool uneven : {false, true})

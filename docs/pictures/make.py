@@ -369,6 +369,52 @@ def pipeline(program):
     svg.save(os.path.join(DOCS, "pipeline.svg"))
 
 
+# Synchronous and asynchronous training on the same batches
+
+def spans_of(path):
+    """(device, track, begin, end, name) of a trace."""
+    with open(path) as file:
+        events = json.load(file)["traceEvents"]
+    devices = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    return [(devices[e["pid"]], tracks[e["pid"], e["tid"]], e["ts"], e["ts"] + e["dur"], e["name"])
+            for e in events if "dur" in e]
+
+
+def strategies(program):
+    """From traces of bench/strategies: three devices, batches that take different times."""
+    bench = os.path.join(os.path.dirname(program.path), "../bench/strategies")
+    subprocess.run([bench, "--trace", program.work], check=True)
+    svg = Svg(1080, 424, "Synchronous and asynchronous training", "Two timelines of three devices on batches that take "
+              "different times: synchronous steps, in which devices wait for the slowest, and asynchronous updates.")
+    left, width, window = 150, 890, 12000.0  # microseconds
+    for panel, (name, title) in enumerate((
+            ("synchronous", "Synchronous: two batches a device in a step, and all wait for the last one"),
+            ("delay", "Asynchronous, delay 3: whoever is free takes the next batch"))):
+        spans = spans_of(os.path.join(program.work, name + ".json"))
+        begin = min(s[2] for s in spans) + 4000  # the first steps prepare
+        at = lambda when: left + min(max((when - begin) / window, 0), 1) * width
+        top = 36 + 190 * panel
+        svg.text(30, top, title, "head")
+        for device in range(3):
+            y = top + 20 + 44 * device
+            svg.text(30, y + 21, f"sim:{device}", "name")
+            svg.rect(left, y, width, 32, "grey", 2)
+            for own, track, first, last, what in spans:
+                if own != f"sim:{device}" or last < begin or first > begin + window:
+                    continue
+                if track == "stages" and what in ("forward", "backward"):
+                    svg.rect(at(first), y, max(at(last) - at(first), 0.5), 32, "yellow" if what == "forward" else "blue", 1)
+            for own, track, first, last, what in spans:
+                if own == f"sim:{device}" and track == "batches" and first > begin and last < begin + window:
+                    svg.text((at(first) + at(last)) / 2, y + 20.5, what[6:], "small mid")
+    for x, colour, what in ((0, "yellow", "forward"), (110, "blue", "backward"), (230, "grey", "waiting, copying, summing")):
+        svg.rect(left + x, 384, 14, 14, colour, 2)
+        svg.text(left + x + 20, 395.5, what, "small")
+    svg.text(left, 415, "From real traces of bench/strategies, 12 ms of virtual time each, sequences of 10 to 50 steps.", "small")
+    svg.save(os.path.join(DOCS, "strategies.svg"))
+
+
 # The run folder through save, kill and resume
 
 def listing(run):
@@ -565,7 +611,7 @@ def architecture(_):
         file.write(drawn[:begin] + "<!-- layers -->\n" + "\n".join(parts) + "\n" + drawn[end:])
 
 
-PICTURES = {"architecture": architecture, "arena": arena, "text": text, "overlap": overlap, "pipeline": pipeline, "run_folder": run_folder, "threads": threads}
+PICTURES = {"architecture": architecture, "arena": arena, "text": text, "overlap": overlap, "pipeline": pipeline, "run_folder": run_folder, "strategies": strategies, "threads": threads}
 
 
 def main():

@@ -307,8 +307,12 @@ void AsyncEngine::compute_next(Tower& tower, Batch& batch, Seconds idle_since, L
   changed_.notify_all();  // others may be in turn
   lock.unlock();
   attempt([&] { compute(tower, batch); });
+  const Seconds done = device::host_now(kind_);
+  if (options_.where.trace)
+    options_.where.trace->add(tower.device.name(), "batches",
+                              "batch " + std::to_string(batch.number), idle_since + idle, done);
   lock.lock();
-  batch.at = device::host_now(kind_);
+  batch.at = done;
   batch.failure = std::move(failure);
   batch.state = Batch::State::done;
   if (batch.failure && is_device_failure(batch.failure->cause))
