@@ -37,6 +37,8 @@ double squares(const torch::Tensor& gradient) {
 
 }  // namespace
 
+double squares_of(const torch::Tensor& gradient) { return squares(gradient); }
+
 torch::Tensor take_gradient(torch::Tensor& tensor, const arena::Seat& seat) {
   const torch::NoGradGuard no_grad;
   torch::Tensor gradient = std::move(tensor.mutable_grad());

@@ -20,6 +20,9 @@ torch::Tensor take_gradient(torch::Tensor& tensor, const arena::Seat& seat);
 
 void drop_gradients(std::vector<arena::Entry>& trainable);
 
+/// The sum of the squares of a gradient's elements; 0 for an undefined one.
+double squares_of(const torch::Tensor& gradient);
+
 /// Scales in place so that the norm of gradient / weight is at most `limit`.
 void clip_to_norm(std::vector<torch::Tensor>& gradients, double weight, double limit);
 

@@ -259,6 +259,16 @@ TEST_F(PipelineEquality, EveryOptimizerGroupsAndRulesAreTheSameBitForBit) {
   }
 }
 
+TEST_F(PipelineEquality, ClippingEachShardIsTheSameBitForBit) {
+  MirroredOptions how = options({});
+  how.method.clip = {.per_shard_norm = 0.3};
+  const auto few = [](int step) { return models::vectors(step, step == 1 ? 5 : 24); };
+  for (const Shape& shape : {Shape{cpu_devices(3), 3}, {sim_devices(6), 3}})
+    expect_same(alone<Blocks>(how, shape, few),
+                train_piped<Blocks>(piped(how, shape.devices, 3), few, kSteps, blocks_loss()),
+                name_of(shape));
+}
+
 TEST_F(PipelineEquality, BucketsAndPacksDoNotChangeABit) {
   for (const Exchanging& exchange : std::vector<Exchanging>{
            {.bucket_bytes = 16 << 10}, {.bucket_bytes = 32 << 10, .group = 1, .packs = 2}}) {

@@ -38,6 +38,11 @@ PipelineEngine::Outcome PipelineEngine::train(StageTower& at, const detail::Stag
   if (outcome.weight < 1 && sum(tower.counting_terms) > 0) outcome.weight = 1;
   outcome.loss = sum(tower.loss_terms) / outcome.weight;
   if (!std::isfinite(outcome.loss)) return outcome;  // weightless, or not finite and to be skipped
+  if (options_.method.clip.per_shard_norm > 0) {
+    runner_->bring_norms(at, shard_norms_);
+    meeting_->meet(at.number);
+    runner_->clip_shards(at, shard_norms_);
+  }
   reduce(at, outcome);
   if (!acceptable(at, outcome)) return outcome;
   const double limit = options_.method.clip.global_norm;
@@ -136,6 +141,7 @@ StepResult PipelineEngine::attempt(const detail::StageWork& work, Seconds begin)
     at.tower.begin_step(*collectives_[at.stage_index()], pass);
     at.spans.assign(1, -1);
     at.last_buffers.clear();
+    at.taken.clear();
     if (at.stage == 0) copy_all(at.memory->start, models_->first().buffers);
     Outcome own = train(at, work);
     if (own.applied && replays()) mirror(at);
@@ -172,6 +178,8 @@ Pass PipelineEngine::begin_pass(const detail::StageWork& work) {
       drop_gradients(model.tensors.trainable);
       model.watch.begin_step(model.tensors);
     }
+  shard_norms_.assign(static_cast<std::size_t>(options_.method.shards),
+                      {std::vector<double>(map_->seats.size())});
   return {.step = steps_, .loss_scale = loss_scale_.value(), .selected = selection(work.update)};
 }
 
@@ -242,6 +250,7 @@ void PipelineEngine::clear_away() {
   for (const auto& at : towers_) {
     at->tower.gradients.clear();
     at->tied.clear();
+    at->taken.clear();
     for (Flight& flight : at->flights) flight = {};
     for (const Place place : at->modules) drop_gradients((*models_)[place].tensors.trainable);
   }

@@ -190,7 +190,8 @@ class PipelineEngine {
   std::vector<Flats> kept_;
   std::size_t kept_count_ = 0;  // slots, and the average
   std::optional<StageRunner> runner_;
-  std::vector<double> squares_;  // of the step at work
+  std::vector<double> squares_;                      // of the step at work
+  std::vector<StageRunner::ShardNorm> shard_norms_;  // by shard; each tower writes its own
 
   // The caller's.
   std::int64_t steps_ = 0, updates_ = 0;

@@ -27,10 +27,6 @@ PipelineOptions checked(PipelineOptions options) {
     throw ConfigError(
         "balance = automatic moves shards between devices; in a pipeline each device computes its "
         "stage of all shards. Leave it even, and move work to another stage.");
-  if (options.method.clip.per_shard_norm > 0)
-    throw ConfigError(
-        "clip.per_shard_norm needs the whole gradient of a shard at one time; in a pipeline its "
-        "stages have it one after the other. Use clip.global_norm, or Mirrored.");
   MirroredOptions common =
       validated(MirroredOptions{std::move(options.method), std::move(options.where)});
   options.method = std::move(common.method);

@@ -268,7 +268,10 @@ void StageRunner::backward(StageTower& at, const detail::StageWork& work) const 
   Tower& tower = at.tower;
   Flight flight = std::move(
       at.flights[static_cast<std::size_t>(tower.shard - tower.shards.first) % at.flights.size()]);
-  if (flight.empty) return tower.gradients.finish(tower.shard);
+  if (flight.empty) {
+    if (method_.clip.per_shard_norm == 0) tower.gradients.finish(tower.shard);
+    return;
+  }
   Handed back;
   if (!is_last(at)) {
     at.enter(Stage::wait, tower.shard);
@@ -316,7 +319,8 @@ void StageRunner::backward(StageTower& at, const detail::StageWork& work) const 
     down.random = std::move(back.random);
     at.to_before->put(tower.shard, std::move(down));
   }
-  tower.gradients.finish(tower.shard);  // the stage before need not wait for that
+  if (method_.clip.per_shard_norm == 0)
+    tower.gradients.finish(tower.shard);  // the stage before need not wait for that
   flight = {};
   roots.clear();
   models_.check(at.module_at_work);
@@ -341,12 +345,45 @@ void StageRunner::gradient_ready(StageTower& at, Place place, std::size_t parame
         ", which did not use it in the first step: that step decides which stages have which "
         "parameters. Take the first step with a loss that uses all of them, each in its stage.");
   if (plan_->owner(parameter) == at.stage_index()) {
-    tower.gradients.add_first(tower.shard, parameter,
-                              take_gradient(tensor, *map_.seats[parameter]));
+    torch::Tensor gradient = take_gradient(tensor, *map_.seats[parameter]);
+    if (method_.clip.per_shard_norm > 0)
+      at.taken[tower.shard][parameter] = std::move(gradient);
+    else
+      tower.gradients.add_first(tower.shard, parameter, std::move(gradient));
   } else {
     at.tied[parameter] = std::move(tensor.mutable_grad());
     tensor.mutable_grad() = torch::Tensor();
   }
+}
+
+void StageRunner::bring_norms(const StageTower& at, std::vector<ShardNorm>& norms) const {
+  for (const auto& [shard, gradients] : at.taken)
+    for (const auto& [parameter, gradient] : gradients)
+      norms[static_cast<std::size_t>(shard)].squares[parameter] = squares_of(gradient);
+  if (!is_last(at)) return;
+  for (std::size_t i = 0; i < at.tower.weights.size(); ++i) {
+    double weight = std::isinf(at.tower.weights[i]) ? 1 : at.tower.weights[i];
+    if (at.tower.counting[i] > 0) weight = std::max(weight, 1.0);
+    norms[static_cast<std::size_t>(at.tower.shards.first) + i].weight = weight;
+  }
+}
+
+void StageRunner::clip_shards(StageTower& at, const std::vector<ShardNorm>& norms) const {
+  const torch::NoGradGuard no_grad;
+  const double limit = method_.clip.per_shard_norm;
+  for (int shard = at.tower.shards.first; shard < at.tower.shards.end; ++shard) {
+    const auto& [squares, weight] = norms[static_cast<std::size_t>(shard)];
+    double sum = 0;
+    for (const double each : squares) sum += each;
+    const double norm = std::sqrt(sum) / (weight * at.tower.pass.loss_scale);
+    for (auto& [parameter, gradient] : at.taken[shard]) {
+      if (!(weight > 0)) continue;
+      if (norm > limit) gradient.mul_(limit / norm);
+      at.tower.gradients.add(shard, parameter, std::move(gradient));
+    }
+    at.tower.gradients.finish(shard);
+  }
+  at.taken.clear();
 }
 
 /// Keeps what the last stage returned, but for its graph. False when the loss is known to be bad.

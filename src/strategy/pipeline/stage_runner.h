@@ -30,6 +30,18 @@ class StageRunner {
   /// tree at each.
   void run(StageTower& at, const detail::StageWork& work) const;
 
+  /// What clip.per_shard_norm needs of a shard: the squares of its gradient, by parameter, and the
+  /// weight of its loss; negative: it has none.
+  struct ShardNorm {
+    std::vector<double> squares;
+    double weight = -1;
+  };
+
+  /// Where the method clips each shard: what the tower knows of its shards goes into `norms`; then,
+  /// when all towers have done so, gradients are scaled and summed up the tree.
+  void bring_norms(const StageTower& at, std::vector<ShardNorm>& norms) const;
+  void clip_shards(StageTower& at, const std::vector<ShardNorm>& norms) const;
+
   /// Autograd has accumulated the gradient of a parameter of the model at `place`.
   void gradient_ready(StageTower& at, Place place, std::size_t parameter) const;
 

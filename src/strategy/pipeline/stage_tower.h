@@ -54,6 +54,8 @@ struct StageTower {
   // Of the step at work.
   std::vector<Flight> flights;                ///< by module
   std::map<std::size_t, torch::Tensor> tied;  ///< of this backward: gradients for lower stages
+  /// By shard and parameter: gradients to be clipped.
+  std::map<int, std::map<std::size_t, torch::Tensor>> taken;
   Place module_at_work;
   std::vector<int> spans;           ///< by span of the clock: the shard; -1: none
   std::vector<Flats> last_buffers;  ///< by shard that was not empty, at the last stage
