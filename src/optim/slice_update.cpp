@@ -160,18 +160,25 @@ void SliceUpdate::apply(const Method& method, Moment moment, std::span<const cha
 
 void SliceUpdate::retarget(const torch::Tensor& from, const torch::Tensor& into,
                            const torch::Tensor& gradient, const torch::Tensor& then) {
-  const bool in_place = from.is_same(into);
+  const std::vector<torch::Tensor> none(blocks_.size());
+  const auto &reads = from.is_same(into) ? none : cuts_of(from), &writes = cuts_of(into),
+             &applies = cuts_of(gradient), &before = then.defined() ? cuts_of(then) : none;
   parameters_ = into;
   gradient_ = gradient;
-  for (Block& block : blocks_) {
-    const auto cut = [&](const torch::Tensor& flat) {
-      return flat.narrow(0, block.range.begin - range_.begin, block.range.size());
-    };
-    block.parameter = cut(into);
-    block.gradient = cut(gradient);
-    block.from = in_place ? torch::Tensor() : cut(from);
-    block.then = then.defined() ? cut(then) : torch::Tensor();
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    blocks_[i].from = reads[i];
+    blocks_[i].parameter = writes[i];
+    blocks_[i].gradient = applies[i];
+    blocks_[i].then = before[i];
   }
+}
+
+/// Its part of each block. The same few flats come again and again.
+const std::vector<torch::Tensor>& SliceUpdate::cuts_of(const torch::Tensor& flat) {
+  std::vector<torch::Tensor>& cuts = cuts_[flat.const_data_ptr()];
+  for (std::size_t i = cuts.size(); i < blocks_.size(); ++i)
+    cuts.push_back(flat.narrow(0, blocks_[i].range.begin - range_.begin, blocks_[i].range.size()));
+  return cuts;
 }
 
 /// Of a gradient g that was computed with other weights: adds lambda * g * g * (now - then).

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <array>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -47,7 +48,7 @@ class SliceUpdate {
 
   /// From now on updates read the parameters `from`, and write them `into`; both may be the same.
   /// `gradient` is what they apply, `then` the parameters it was computed with, for compensation.
-  /// All are as long as the slice, and need not live on.
+  /// All are as long as the slice, and live on as long as this does.
   void retarget(const torch::Tensor& from, const torch::Tensor& into, const torch::Tensor& gradient,
                 const torch::Tensor& then);
 
@@ -73,6 +74,7 @@ class SliceUpdate {
   };
 
   void cut_blocks(const Method& method);
+  const std::vector<torch::Tensor>& cuts_of(const torch::Tensor& flat);
   void compensate(const Block& block, double lambda);
   void update_block(Block& block, const Method& method, const Moment& moment,
                     std::span<const char> reached);
@@ -88,6 +90,7 @@ class SliceUpdate {
   std::int64_t filled_ = 0;  // what number_ holds
   std::vector<torch::Tensor> slots_;
   std::vector<Block> blocks_;
+  std::map<const void*, std::vector<torch::Tensor>> cuts_;  // of flats it was retargeted to: blocks
   std::array<torch::Tensor, 2> scratch_;  // as long as the longest block, where it is needed
 };
 

@@ -48,6 +48,7 @@ AsyncEngine::AsyncEngine(MirroredOptions options, const Factory& replica, detail
   for (const torch::Tensor& flat : replicas_[replicas_.first()].buffers)
     buffers.push_back(flat.clone());
   versions_->restore({weights}, {}, 0);
+  begin_versions();
   version_at(0) = {.buffers = std::move(buffers), .loss_scale = loss_scale_.value()};
   trainable_ = replicas_.trainable();
   show_newest();
@@ -70,6 +71,12 @@ void AsyncEngine::make_versions() {
   versions_.reset();
   versions_ = std::make_unique<Versions>(towers_.made_with(), map_, owners,
                                          static_cast<int>(beside_.size()) - 1);
+}
+
+/// Towers may take what was restored.
+void AsyncEngine::begin_versions() {
+  newest_ = versions_->newest();
+  first_version_ = versions_->oldest();
 }
 
 std::int64_t AsyncEngine::lookahead() const { return free_ ? towers_.size() : how_.delay; }
@@ -234,7 +241,7 @@ AsyncEngine::Batch* AsyncEngine::to_compute(Place place) {
   if (free_ && how_.staleness && at_work > *how_.staleness) return nullptr;
   const auto waiting = std::ranges::find(queue_, Batch::State::waiting, &Batch::state);
   if (waiting == queue_.end()) return nullptr;
-  return free_ || waiting->number - how_.delay <= versions_->newest() ? &*waiting : nullptr;
+  return free_ || waiting->number - how_.delay <= newest_ ? &*waiting : nullptr;
 }
 
 /// Whether every other gradient at work can still be applied within the bound, if this one is now
@@ -244,7 +251,7 @@ bool AsyncEngine::within_bound(const Batch& applied) const {
   std::int64_t before = 0;  // at work, and begun before
   for (const Batch& other : queue_) {
     if (&other == &applied || other.state == Batch::State::waiting) continue;
-    if (versions_->newest() + 1 - other.version + before > *how_.staleness) return false;
+    if (newest_ + 1 - other.version + before > *how_.staleness) return false;
     ++before;
   }
   return true;
@@ -268,8 +275,8 @@ bool AsyncEngine::in_turn(Place place) {
 void AsyncEngine::claim(Batch& batch, Place place) {
   batch.state = Batch::State::computing;
   batch.place = place;
-  batch.version =
-      free_ ? versions_->newest() : std::max(versions_->oldest(), batch.number - how_.delay);
+  batch.version = free_ ? newest_ : std::max(first_version_, batch.number - how_.delay);
+  batch.audits = audits_;
   batch.start = version_at(batch.version);
 }
 
@@ -293,7 +300,7 @@ void AsyncEngine::compute_next(Tower& tower, Batch& batch, Seconds idle_since, L
     towers_.collective_of(tower).reset();
     tower.begin_step(towers_.collective_of(tower), {.step = batch.number,
                                                     .loss_scale = batch.start.loss_scale,
-                                                    .audits = audits_,
+                                                    .audits = batch.audits,
                                                     .exchanges = false,
                                                     .selected = batch.selected});
     if (shares_)

@@ -68,6 +68,7 @@ class AsyncEngine : public Core {
     // Once it is claimed.
     Place place = {};
     std::int64_t version = 0;  ///< of the weights that it is computed with
+    bool audits = false;
     Version start = {};
 
     // Once it is done.
@@ -122,6 +123,7 @@ class AsyncEngine : public Core {
   StepResult wait_for_update();
   [[noreturn]] void fail(const Failure& failure, std::int64_t step);
   void make_versions();
+  void begin_versions();
   void swap_averages();
   Flats last_gradient() const;
   Version& version_at(std::int64_t version) {
@@ -138,6 +140,7 @@ class AsyncEngine : public Core {
   std::unique_ptr<Versions> versions_;
   std::vector<Version> beside_;  // by version modulo its size
   std::int64_t next_number_ = 0;
+  std::int64_t first_version_ = 0;  // since towers were made, or a state was loaded
   std::int64_t home_version_ = -1;  // that the home replica shows; the caller's
   std::vector<char> trainable_;     // as the home had it when the batches at work were begun
   Towers::Job job_;
@@ -147,7 +150,8 @@ class AsyncEngine : public Core {
   std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_.
-  std::list<Batch> queue_;  // begun and not applied, in that order
+  std::int64_t newest_ = 0;  // version that is complete, with what is beside it
+  std::list<Batch> queue_;   // begun and not applied, in that order
   std::map<Place, Standing> standing_;
   bool open_ = false;    // the caller waits for an update
   bool ending_ = false;  // towers take nothing more

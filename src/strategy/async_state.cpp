@@ -192,6 +192,7 @@ void AsyncEngine::load(const State& state) {
   torn_.until_done([&] {
     make_versions();
     versions_->restore(versions, loaded.kept, state.steps);
+    begin_versions();
     for (std::size_t i = 0; i < beside.size(); ++i)
       version_at(state.steps - static_cast<std::int64_t>(beside.size() - 1 - i)) = beside[i];
     take_numbers(state, std::move(loaded.numbers));
@@ -230,6 +231,7 @@ bool AsyncEngine::go_on_without(const TowerError& error) {
     towers_.make(replicas_.places());
     make_versions();
     versions_->restore(mirrored_versions_, mirrored_kept_, steps_);
+    begin_versions();
   });
   compute_again();
   pending_notes_.push_back(std::string(error.what()) + ". The other devices go on without it.");

@@ -95,10 +95,7 @@ void AsyncEngine::apply(Batch& batch) {
     versions_->skip(batch.gradient);
   }
   mirror();  // a device that is lost up to here costs nothing but its time
-  if (outcome.applied) {
-    numbers_.count(updates_++, outcome.reached);
-    audits_ = false;
-  }
+  if (outcome.applied) numbers_.count(updates_++, outcome.reached);
   if (options_.method.precision == Precision::float16 && (outcome.applied || outcome.overflow))
     loss_scale_.update(outcome.overflow);
   next.loss_scale = loss_scale_.value();
@@ -107,6 +104,8 @@ void AsyncEngine::apply(Batch& batch) {
   batch.result.step = steps_++;
   batch.result.staleness = versions_->newest() - 1 - batch.version;
   const Lock lock(mutex_);
+  newest_ = versions_->newest();
+  if (outcome.applied) audits_ = false;
   give_back(last_place_, std::exchange(last_, std::move(batch.gradient)));
   last_place_ = batch.place;
 }

@@ -31,6 +31,8 @@ Versions::Versions(const Method& method, const ParameterMap& map, const std::vec
       const torch::Tensor landing =
           accelerators_ ? arena::allocate(range.size(), layout.dtype, device) : torch::Tensor();
       owner.landing.push_back(landing);
+      if (accelerators_ && method.async && method.async->compensation != 0)
+        owner.before.push_back(torch::empty_like(landing));
       owner.updates.emplace_back(layout, range, owner.ring[0][i],
                                  accelerators_ ? landing : owner.ring[0][i], made_with_);
     }
@@ -58,10 +60,10 @@ void Versions::synchronize() const {
 }
 
 /// Calls work(owner, arena) with the owner's stream as the current one of its device.
-template <class Work>
-void Versions::on_owners(const Work& work) const {
+template <class Owners, class Work>
+void Versions::for_each(Owners& owners, const Work& work) const {
   const torch::NoGradGuard no_grad;
-  for (const Owner& owner : owners_) {
+  for (auto& owner : owners) {
     c10::SmallVector<c10::Stream, 1> streams;
     if (owner.stream) streams.push_back(*owner.stream);
     const c10::MultiStreamGuard guard(streams);
@@ -88,7 +90,7 @@ void Versions::pull(std::int64_t version, const Flats& into) const {
 }
 
 void Versions::write(const Flats& whole) {
-  on_owners([&](const Owner& owner, std::size_t i) {
+  for_each(owners_, [&](const Owner& owner, std::size_t i) {
     const auto& [begin, end] = owner.ranges[i];
     owner.ring[slot(newest_)][i].copy_(whole[i].narrow(0, begin, end - begin));
   });
@@ -142,8 +144,8 @@ void Versions::update(const Method& method, const optim::Moment& moment, Gradien
                         &into = owner.ring[slot(newest_ + 1)][i];
     torch::Tensor before;
     if (moment.compensation != 0)
-      before = then.empty() ? owner.ring[slot(version)][i]
-                            : then[i].narrow(0, begin, end - begin).to(own.device());
+      before = then.empty() ? owner.ring[slot(version)][i] : then[i].narrow(0, begin, end - begin);
+    if (!then.empty() && accelerators_) before = owner.before[i].copy_(before);
     owner.updates[i].retarget(from, into, own, before);
     owner.updates[i].apply(method, moment, reached);
   });
@@ -168,22 +170,18 @@ void Versions::swap_average() {
       const torch::Tensor& newest = owner.ring[slot(newest_)][i];
       owner.updates[i].retarget(newest, newest, newest, {});
     }
-  on_owners([&](const Owner& owner, std::size_t i) {
-    const_cast<optim::SliceUpdate&>(owner.updates[i]).swap_average();
-  });
+  for_each(owners_, [&](Owner& owner, std::size_t i) { owner.updates[i].swap_average(); });
   note_written();
 }
 
 void Versions::reset_slots(const Method& method, std::span<const char> chosen) {
-  on_owners([&](const Owner& owner, std::size_t i) {
-    const_cast<optim::SliceUpdate&>(owner.updates[i]).reset(method, chosen);
-  });
+  for_each(owners_, [&](Owner& owner, std::size_t i) { owner.updates[i].reset(method, chosen); });
 }
 
 Flats Versions::joined(
     const std::function<torch::Tensor(const Owner& owner, std::size_t arena)>& part) const {
   const Flats whole = allocate(map_.layouts, torch::kCPU);
-  on_owners([&](const Owner& owner, std::size_t i) {
+  for_each(owners_, [&](const Owner& owner, std::size_t i) {
     const auto& [begin, end] = owner.ranges[i];
     whole[i].narrow(0, begin, end - begin).copy_(part(owner, i));
   });
@@ -214,7 +212,7 @@ void Versions::restore(const std::vector<Flats>& versions, const std::vector<Fla
     write(version);
   }
   oldest_ = std::max(begin, newest_ - static_cast<std::int64_t>(ring_size_) + 1);
-  on_owners([&](const Owner& owner, std::size_t i) {
+  for_each(owners_, [&](const Owner& owner, std::size_t i) {
     const auto& [first, end] = owner.ranges[i];
     const auto part = [&](const Flats& whole) { return whole[i].narrow(0, first, end - first); };
     for (std::size_t slot = 0; slot < kept.size(); ++slot) {

@@ -86,10 +86,11 @@ class Versions {
     std::vector<Flats> ring;                 // by version modulo its size: a flat an arena
     std::deque<optim::SliceUpdate> updates;  // by arena
     // Of an accelerator:
-    Flats landing;                                     // the gradient that is applied
-    std::unique_ptr<c10::Stream> stream;               // of updates
-    std::unique_ptr<c10::Stream> giving;               // of versions that are copied from here
-    std::unique_ptr<c10::Stream> sending;              // of gradients that go to others
+    Flats landing;                         // the gradient that is applied
+    Flats before;                          // what it was computed with, for compensation
+    std::unique_ptr<c10::Stream> stream;   // of updates
+    std::unique_ptr<c10::Stream> giving;   // of versions that are copied from here
+    std::unique_ptr<c10::Stream> sending;  // of gradients that go to others
     std::vector<std::shared_ptr<c10::Event>> written;  // by version modulo the ring's size
   };
 
@@ -97,8 +98,8 @@ class Versions {
     return static_cast<std::size_t>(version) % ring_size_;
   }
   void note_written();
-  template <class Work>
-  void on_owners(const Work& work) const;
+  template <class Owners, class Work>
+  void for_each(Owners& owners, const Work& work) const;
   Flats joined(
       const std::function<torch::Tensor(const Owner& owner, std::size_t arena)>& part) const;
   void make_version(Gradient& gradient,

@@ -106,6 +106,18 @@ TEST(AsyncSim, TheFreeOrderDependsOnTheDevices) {
   EXPECT_NE(losses({1, 1, 1}), losses({1, 5, 9}));
 }
 
+TEST(AsyncSim, CompensationInBothOrdersIsThatOfTheCpu) {
+  const auto source = [](int step) { return models::vectors(step); };
+  const auto run = [&](std::vector<Device> devices, Order order) {
+    sim::configure({.devices = 2});
+    AsyncOptions with = how(1, {.order = order, .compensation = 0.5});
+    with.where.devices = std::move(devices);
+    return train_async<models::Mlp>(with, source, kSteps).trained;
+  };
+  expect_same(run(cpu_devices(2), Order::delay), run(sim_devices(2), Order::delay), "delay");
+  expect_same(run(cpu_devices(1), Order::free), run(sim_devices(1), Order::free), "free");
+}
+
 TEST(AsyncSim, NobodyWaitsForASlowDevice) {
   // One device of two is four times slower: together they should do 1.25 times what one does. A
   // synchronous training with even shards does half of what one does.
