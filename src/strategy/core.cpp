@@ -5,6 +5,7 @@
 
 #include "device/accelerator.h"
 #include "optim/rules.h"
+#include "strategy/method_changes.h"
 
 namespace lockstep::strategy {
 
@@ -142,18 +143,11 @@ void Core::set_trainable(const std::string& pattern, bool trainable) {
 }
 
 void Core::set_learning_rate(std::size_t number, double lr) {
-  if (!(std::isfinite(lr) && lr >= 0))
-    throw ConfigError("the learning rate is " + std::to_string(lr) + "; it must be 0 or more.");
-  lockstep::set_learning_rate(optim::optimizer_of(options_.method, number), lr);
+  change_learning_rate(options_.method, number, lr);
 }
 
 void Core::set_optimizer(std::size_t number, const Optimizer& optimizer) {
-  const Method& made = towers_.made_with();
-  const std::string where =
-      number == 0 ? "optimizer" : "group '" + made.groups[number - 1].pattern + "': optimizer";
-  optim::validate(where, optimizer);
-  optim::require_same_slots(where, optim::optimizer_of(made, number), optimizer);
-  optim::optimizer_of(options_.method, number) = optimizer;
+  change_optimizer(options_.method, towers_.made_with(), number, optimizer);
 }
 
 void Core::require_success(const std::optional<Failure>& failure, const char* stage) const {

@@ -147,8 +147,6 @@ class Core {
  private:
   bool acceptable(Tower& tower, Outcome& outcome) const;
   double average_keep() const;
-  std::map<std::string, std::string> changed_fields() const;
-  void note_changes(const State& state);
 
   std::map<std::string, std::vector<char>> matches_;  // by pattern: the parameters that it means
   std::set<std::string> noted_;                       // parameters without gradient, fallbacks

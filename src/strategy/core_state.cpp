@@ -2,6 +2,7 @@
 
 #include "optim/slots.h"
 #include "strategy/core.h"
+#include "strategy/method_changes.h"
 
 namespace lockstep::strategy {
 namespace {
@@ -49,7 +50,7 @@ State Core::state_of(const arena::Tensors& shown) const {
               .good_steps = loss_scale_.state().good_steps,
               .buffers = copies_of(shown.buffers),
               .frozen = copies_of(shown.frozen),
-              .changed = changed_fields()};
+              .changed = changed_fields(towers_.made_with(), options_.method)};
   for (std::size_t i = 0; i < numbers_.get().size(); ++i)
     if (numbers_.get()[i] != updates_) state.updates_of[map_.seats[i]->name] = numbers_.get()[i];
   for (const arena::Layout& layout : map_.layouts)
@@ -105,27 +106,8 @@ void Core::take_flags(const State& state) {
   for (const arena::Seat* seat : map_.seats)
     trained.push_back(std::ranges::find(state.held, seat->name) == state.held.end());
   replicas_.require_gradients(trained);
-  note_changes(state);
-}
-
-/// Fields of the method, but for rates, that are not what the towers were made with.
-std::map<std::string, std::string> Core::changed_fields() const {
-  std::map<std::string, std::string> fields;
-  for (const FieldChange& change :
-       changes(fields_of(towers_.made_with()), fields_of(options_.method)))
-    if (!change.name.ends_with(".lr")) fields[change.name] = change.now;
-  return fields;
-}
-
-/// Where optimizers are others than when the state was taken, the next report says so.
-void Core::note_changes(const State& state) {
-  auto then = fields_of(towers_.made_with()), now = then;
-  for (const auto& [name, value] : state.changed) then[name] = value;
-  for (const auto& [name, value] : changed_fields()) now[name] = value;
-  for (const FieldChange& change : changes(then, now))
-    pending_notes_.push_back(change.name + " was " + change.before +
-                             " when the state was taken, and is " + change.now +
-                             " now: a state does not set it, call set_optimizer.");
+  std::ranges::move(change_notes(state, towers_.made_with(), options_.method),
+                    std::back_inserter(pending_notes_));
 }
 
 }  // namespace lockstep::strategy

@@ -121,8 +121,6 @@ class PipelineEngine {
   Flats collect_gradients();
   void mirror(const StageTower& at);
   State copy_of_state();
-  std::map<std::string, std::string> changed_fields() const;
-  void note_changes(const State& state);
 
   // Failures.
   void fail(const Failure& failure) const;

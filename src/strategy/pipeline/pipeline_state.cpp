@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <cmath>
 
 #include "optim/rules.h"
 #include "optim/slots.h"
+#include "strategy/method_changes.h"
 #include "strategy/pipeline/pipeline_engine.h"
 
 namespace lockstep::strategy {
@@ -145,7 +145,7 @@ State PipelineEngine::copy_of_state() {
               .good_steps = loss_scale_.state().good_steps,
               .buffers = copies_of(shown.buffers),
               .frozen = copies_of(shown.frozen),
-              .changed = changed_fields()};
+              .changed = changed_fields(made_with_, options_.method)};
   for (std::size_t i = 0; i < numbers_.get().size(); ++i)
     if (numbers_.get()[i] != updates_) state.updates_of[map_->seats[i]->name] = numbers_.get()[i];
   state.parameters = named(weights_.empty() ? whole().parameters({0}) : weights_, map_->layouts);
@@ -218,41 +218,16 @@ void PipelineEngine::load(const State& state) {
     trained.push_back(std::ranges::find(state.held, seat->name) == state.held.end());
   whole().require_gradients(trained);
   whole().adopt();
-  note_changes(state);
-}
-
-/// Fields of the method, but for rates, that are not what the towers were made with.
-std::map<std::string, std::string> PipelineEngine::changed_fields() const {
-  std::map<std::string, std::string> fields;
-  for (const FieldChange& change : changes(fields_of(made_with_), fields_of(options_.method)))
-    if (!change.name.ends_with(".lr")) fields[change.name] = change.now;
-  return fields;
-}
-
-/// Where optimizers are others than when the state was taken, the next report says so.
-void PipelineEngine::note_changes(const State& state) {
-  auto then = fields_of(made_with_), now = then;
-  for (const auto& [name, value] : state.changed) then[name] = value;
-  for (const auto& [name, value] : changed_fields()) now[name] = value;
-  for (const FieldChange& change : changes(then, now))
-    pending_notes_.push_back(change.name + " was " + change.before +
-                             " when the state was taken, and is " + change.now +
-                             " now: a state does not set it, call set_optimizer.");
+  std::ranges::move(change_notes(state, made_with_, options_.method),
+                    std::back_inserter(pending_notes_));
 }
 
 void PipelineEngine::set_learning_rate(std::size_t number, double lr) {
-  if (!(std::isfinite(lr) && lr >= 0))
-    throw ConfigError("the learning rate is " + std::to_string(lr) + "; it must be 0 or more.");
-  lockstep::set_learning_rate(optim::optimizer_of(options_.method, number), lr);
+  change_learning_rate(options_.method, number, lr);
 }
 
 void PipelineEngine::set_optimizer(std::size_t number, const Optimizer& optimizer) {
-  const std::string where =
-      number == 0 ? "optimizer"
-                  : "group '" + made_with_.groups[number - 1].pattern + "': optimizer";
-  optim::validate(where, optimizer);
-  optim::require_same_slots(where, optim::optimizer_of(made_with_, number), optimizer);
-  optim::optimizer_of(options_.method, number) = optimizer;
+  change_optimizer(options_.method, made_with_, number, optimizer);
 }
 
 void PipelineEngine::reset_slots(const std::string& pattern) {
