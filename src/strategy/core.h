@@ -20,6 +20,7 @@
 
 #include "optim/loss_scale.h"
 #include "optim/update_numbers.h"
+#include "strategy/saved.h"
 #include "strategy/setup.h"
 #include "strategy/shard_runner.h"
 #include "strategy/torn.h"
@@ -36,9 +37,6 @@ struct Outcome {
   std::vector<char> reached = {};   ///< by parameter: a shard has a gradient for it
   std::vector<char> selected = {};  ///< by parameter: the step was about it
 };
-
-/// The name of slot `i` of each parameter: "fc.weight/exp_avg"; empty where it has no such slot.
-Naming slot_naming(const Method& method, std::size_t i);
 
 class Core {
  public:
@@ -106,11 +104,6 @@ class Core {
   /// Steps, scale, parameters' flags: all but slots, averages and gradients.
   State state_of(const arena::Tensors& shown) const;
   /// What a state brings for this model. Throws ConfigError when it is of another.
-  struct Loaded {
-    Flats parameters = {}, buffers = {}, frozen = {};
-    std::vector<std::int64_t> numbers = {};
-    std::vector<Flats> kept = {};  ///< by slot, and last the moving average if there is one
-  };
   Loaded read(const State& state) const;
   void take_scale(const State& state);
   void take_numbers(const State& state, std::vector<std::int64_t> numbers);

@@ -4,39 +4,10 @@
 #include "optim/slots.h"
 #include "strategy/method_changes.h"
 #include "strategy/pipeline/pipeline_engine.h"
+#include "strategy/saved.h"
 
 namespace lockstep::strategy {
 namespace {
-
-std::vector<NamedTensor> copies_of(const std::vector<arena::Entry>& entries) {
-  std::vector<NamedTensor> copies;
-  for (const arena::Entry& entry : entries)
-    copies.push_back({entry.name, entry.tensor.detach().clone()});
-  return copies;
-}
-
-/// The name of slot `i` of each parameter: "fc.weight/exp_avg"; empty where it has no such slot.
-Naming slot_naming(const Method& method, std::size_t i) {
-  return [&method, i](const arena::Seat& seat) {
-    const std::size_t number = optim::terms_for(seat.name, method).optimizer;
-    const auto slots = optim::slots_of(optim::optimizer_of(method, number));
-    return i < slots.size() ? seat.name + "/" + slots[i].name : "";
-  };
-}
-
-/// By parameter, as State::updates_of has them; empty: each has had all updates.
-std::vector<std::int64_t> numbers_of(const State& state, const ParameterMap& map) {
-  if (state.updates_of.empty()) return {};
-  std::vector<std::int64_t> numbers(map.seats.size(), state.updates);
-  auto left = state.updates_of;
-  for (const arena::Seat* seat : map.seats)
-    if (const auto own = left.extract(seat->name); !own.empty())
-      numbers[seat->entry] = own.mapped();
-  if (!left.empty())
-    throw ConfigError("the state counts the updates of '" + left.begin()->first +
-                      "', and there is no such parameter: it is of another model.");
-  return numbers;
-}
 
 /// Calls f(seat, begin, end) for every seat's part of a slice of a stage's arena.
 template <class F>
@@ -137,21 +108,9 @@ State PipelineEngine::copy_of_state() {
   pull();
   whole().adopt();
   const torch::NoGradGuard no_grad;
-  const arena::Tensors& shown = models_->first().tensors;
-  const bool float16 = options_.method.precision == Precision::float16;
-  State state{.steps = steps_,
-              .updates = updates_,
-              .loss_scale = float16 ? loss_scale_.value() : 0,
-              .good_steps = loss_scale_.state().good_steps,
-              .buffers = copies_of(shown.buffers),
-              .frozen = copies_of(shown.frozen),
-              .changed = changed_fields(made_with_, options_.method)};
-  for (std::size_t i = 0; i < numbers_.get().size(); ++i)
-    if (numbers_.get()[i] != updates_) state.updates_of[map_->seats[i]->name] = numbers_.get()[i];
-  state.parameters = named(weights_.empty() ? whole().parameters({0}) : weights_, map_->layouts);
-  for (const arena::Layout& layout : map_->layouts)
-    for (const arena::Seat& seat : layout.seats)
-      if (!shown.trainable[seat.entry].tensor.requires_grad()) state.held.push_back(seat.name);
+  State state = state_of({steps_, updates_, numbers_, loss_scale_}, models_->first().tensors, *map_,
+                         made_with_, options_.method);
+  if (!weights_.empty()) state.parameters = named(weights_, map_->layouts);
   std::vector<Flats> kept = collect_kept();
   if (options_.method.moving_average) {
     state.averages = named(kept.back(), map_->layouts);
@@ -167,56 +126,26 @@ State PipelineEngine::copy_of_state() {
 void PipelineEngine::load(const State& state) {
   check(!averaged_, "no load inside with_averaged_weights");
   const torch::NoGradGuard no_grad;
-  // All that may be wrong with the state comes first.
-  const Flats parameters = ByName(state.parameters).flats(map_->layouts);
-  const Flats buffers = ByName(state.buffers).flats(whole().buffer_layouts());
-  std::vector<std::int64_t> numbers = numbers_of(state, *map_);
-  const std::size_t slots = kept_count_ - options_.method.moving_average.has_value();
-  std::size_t own_slots = 0;
-  for (std::size_t i = 0; i < slots; ++i)
-    for (const arena::Seat* seat : map_->seats)
-      own_slots += !slot_naming(made_with_, i)(*seat).empty();
-  if (state.slots.size() != own_slots)
-    throw ConfigError("the state has " + std::to_string(state.slots.size()) +
-                      " slots, the optimizer has " + std::to_string(own_slots) +
-                      ": it is of another optimizer.");
-  if (options_.method.moving_average && state.averages.empty())
-    throw ConfigError("the state has no moving averages: it was trained without them.");
-  std::vector<Flats> kept;
-  for (std::size_t i = 0; i < slots; ++i)
-    kept.push_back(ByName(state.slots).flats(map_->layouts, slot_naming(made_with_, i)));
-  if (options_.method.moving_average) kept.push_back(ByName(state.averages).flats(map_->layouts));
-  Replica& shown = models_->first();
-  Flats own_frozen, frozen;
-  for (const arena::Entry& entry : shown.tensors.frozen) {
-    own_frozen.push_back(entry.tensor);
-    frozen.push_back(
-        ByName(state.frozen).at(entry.name, entry.tensor.sizes(), entry.tensor.scalar_type()));
-  }
-  if (options_.method.precision == Precision::float16 && state.loss_scale > 0)
-    loss_scale_.restore({state.loss_scale, state.good_steps});
-  else if (options_.method.precision == Precision::float16)  // trained in another precision
-    loss_scale_ = optim::LossScale(options_.method.loss_scaling);
-
+  Loaded loaded = read(state, *map_, whole(), made_with_);  // all that may be wrong comes first
+  restore_scale(loss_scale_, state, options_.method);
   whole().recover();
   whole().adopt();  // what the caller did before does not count any more
   torn_.until_done([&] {
-    copy_all(whole().parameters({0}), parameters);
-    copy_all(shown.buffers, buffers);
-    copy_all(own_frozen, frozen);
+    Replica& shown = models_->first();
+    copy_all(whole().parameters({0}), loaded.parameters);
+    copy_all(shown.buffers, loaded.buffers);
+    for (std::size_t i = 0; i < loaded.frozen.size(); ++i)
+      copy_all({shown.tensors.frozen[i].tensor}, {loaded.frozen[i]});
     stale_ = false;
     shown_ = true;
-    if (plan_) restore_kept(kept);
-    if (!plan_ || replays()) kept_ = std::move(kept);
+    if (plan_) restore_kept(loaded.kept);
+    if (!plan_ || replays()) kept_ = std::move(loaded.kept);
     steps_ = state.steps;
     updates_ = state.updates;
-    numbers_.restore(std::move(numbers));
+    numbers_.restore(std::move(loaded.numbers));
     if (plan_) push();
   });
-  std::vector<char> trained;
-  for (const arena::Seat* seat : map_->seats)
-    trained.push_back(std::ranges::find(state.held, seat->name) == state.held.end());
-  whole().require_gradients(trained);
+  whole().require_gradients(trained(state, *map_));
   whole().adopt();
   std::ranges::move(change_notes(state, made_with_, options_.method),
                     std::back_inserter(pending_notes_));
