@@ -11,15 +11,12 @@ namespace lockstep::strategy {
 
 namespace {
 
-/// What sums over the batch are divided by, when `weight` is the sum of all shards' weights.
-double divisor(const Tower& tower, double weight) {
-  if (!std::isinf(weight)) return weight;
-  const auto counts = [](double own) { return own > 0 && !std::isinf(own); };
-  if (std::ranges::any_of(tower.weights, counts))
-    throw ConfigError(
-        "some shards returned Loss::total, others a mean or a sum with a weight; all shards of a "
-        "step return the same kind.");
-  return 1;
+/// With the towers of its collective.
+Adding adding_of(const Tower& tower) {
+  return {[&tower](const collective::SumTerms& terms) {
+            return tower.collective->sum(tower.rank, {&terms, 1});
+          },
+          tower.rank == 0};
 }
 
 }  // namespace
@@ -39,12 +36,8 @@ Core::Core(MirroredOptions options, const Factory& replica, detail::Making makin
 }
 
 bool Core::weigh(Tower& tower, Outcome& outcome) const {
-  collective::Collective& all = *tower.collective;
   tower.enter(Stage::reduce);
-  outcome.weight = divisor(tower, all.sum(tower.rank, {&tower.weight_terms, 1}));
-  if (outcome.weight < 1 && all.sum(tower.rank, {&tower.counting_terms, 1}) > 0) outcome.weight = 1;
-  outcome.loss = all.sum(tower.rank, {&tower.loss_terms, 1}) / outcome.weight;
-  return std::isfinite(outcome.loss);
+  return strategy::weigh(tower, adding_of(tower), outcome);
 }
 
 bool Core::reduce(Tower& tower, std::span<collective::GradientSlice> slices,
@@ -56,47 +49,11 @@ bool Core::reduce(Tower& tower, std::span<collective::GradientSlice> slices,
   for (const collective::GradientSlice& slice : slices)
     tower.square_terms.emplace_back(slice.squares);
   outcome.norm = std::sqrt(all.sum(tower.rank, tower.square_terms));
-  if (!acceptable(tower, outcome)) return false;
-  const double limit = options_.method.clip.global_norm;
-  outcome.clipped = limit > 0 && outcome.norm > limit;
-  return true;
-}
-
-/// Whether a step with this gradient norm is to be applied. All towers come to the same answer; to
-/// refuse the step, the one that has the bad shard throws.
-bool Core::acceptable(Tower& tower, Outcome& outcome) const {
-  if (std::isfinite(outcome.norm)) return true;
-  outcome.overflow = tower.pass.loss_scale > 1;
-  if (outcome.overflow || options_.method.non_finite == NonFinite::skip) return false;
-  const int shard = tower.gradients.non_finite_shard();
-  tower.culprits.assign(1, shard >= 0 ? 1.0 : 0.0);
-  tower.culprit_terms = tower.culprits;
-  const double culprits = tower.collective->sum(tower.rank, {&tower.culprit_terms, 1});
-  if (shard >= 0 || (culprits == 0 && tower.rank == 0)) {
-    tower.shard = shard;
-    throw NonFiniteError(shard >= 0 ? "the gradient is not finite"
-                                    : "the sum of the gradients is not finite");
-  }
-  return false;
+  return accept(tower, adding_of(tower), options_.method, outcome);
 }
 
 optim::Moment Core::moment(const Outcome& outcome) const {
-  return {.updates = updates_,
-          .clip_factor = clip_factor(outcome),
-          .average_keep = average_keep(),
-          .numbers = numbers_.get(),
-          .selected = outcome.selected};
-}
-
-double Core::clip_factor(const Outcome& outcome) const {
-  return outcome.clipped ? options_.method.clip.global_norm / outcome.norm : 1;
-}
-
-double Core::average_keep() const {
-  if (!options_.method.moving_average) return 0;
-  const auto step = static_cast<double>(updates_);
-  const auto [decay, warm_up] = *options_.method.moving_average;
-  return warm_up ? std::min(decay, (1 + step) / (10 + step)) : decay;
+  return moment_of(options_.method, updates_, numbers_, outcome);
 }
 
 /// Of scripts, which all have run by now.

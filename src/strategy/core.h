@@ -20,6 +20,7 @@
 
 #include "optim/loss_scale.h"
 #include "optim/update_numbers.h"
+#include "strategy/outcome.h"
 #include "strategy/saved.h"
 #include "strategy/setup.h"
 #include "strategy/shard_runner.h"
@@ -29,14 +30,6 @@
 namespace lockstep::strategy {
 
 using detail::ShardWork;
-
-/// What towers have agreed on in a step.
-struct Outcome {
-  double loss = 0, weight = 0, norm = 0;
-  bool applied = false, clipped = false, overflow = false;
-  std::vector<char> reached = {};   ///< by parameter: a shard has a gradient for it
-  std::vector<char> selected = {};  ///< by parameter: the step was about it
-};
 
 class Core {
  public:
@@ -64,14 +57,12 @@ class Core {
        std::int64_t bucket_bytes, const Towers::MakeCollective& make_collective = nullptr);
   ~Core() = default;
 
-  // The numbers of one step: what all towers that meet agree on. Each computes the same.
-  /// Weight and loss. False when the loss is not finite, or without weight, and is to be skipped.
+  // The numbers of one step, see outcome.h.
   bool weigh(Tower& tower, Outcome& outcome) const;
   /// The averaged gradient in `slices`, and its norm. False when it is not to be applied; to refuse
   /// the step, the tower that has the bad shard throws.
   bool reduce(Tower& tower, std::span<collective::GradientSlice> slices, Outcome& outcome) const;
   optim::Moment moment(const Outcome& outcome) const;
-  double clip_factor(const Outcome& outcome) const;
 
   /// By parameter: whether it is trained in a step on those that match `update`.
   std::vector<char> selection(const std::string& update);
@@ -138,8 +129,6 @@ class Core {
   std::vector<std::string> pending_notes_;  // to be said with the next report
 
  private:
-  bool acceptable(Tower& tower, Outcome& outcome) const;
-  double average_keep() const;
 
   std::map<std::string, std::vector<char>> matches_;  // by pattern: the parameters that it means
   std::set<std::string> noted_;                       // parameters without gradient, fallbacks

@@ -57,7 +57,8 @@ void Engine::hand_out(Tower& tower, const Outcome& outcome) {
   std::vector<collective::ArenaPart> mine;
   for (std::size_t i = 0; i < tower.slices.size(); ++i) {
     const collective::GradientSlice& slice = tower.slices[i];
-    if (outcome.clipped) torch::Tensor(slice.gradient).mul_(clip_factor(outcome));
+    if (outcome.clipped)
+      torch::Tensor(slice.gradient).mul_(clip_factor(options_.method, outcome));
     mine.push_back({map_.buckets[i].arena, slice.range, slice.gradient});
   }
   tower.collective->collect(tower.rank, mine, handed_out_);

@@ -29,6 +29,7 @@
 #include "device/tower_pool.h"
 #include "optim/loss_scale.h"
 #include "optim/update_numbers.h"
+#include "strategy/outcome.h"
 #include "strategy/pipeline/stage_runner.h"
 #include "strategy/torn.h"
 #include "strategy/towers.h"
@@ -71,23 +72,13 @@ class PipelineEngine {
   Place shown();
 
  private:
-  /// What all towers have agreed on in a step; each computes the same, the first one's is kept.
-  struct Outcome {
-    double loss = 0, weight = 0, norm = 0;
-    bool applied = false, clipped = false, overflow = false;
-    std::vector<char> reached = {};   ///< by parameter: a shard has a gradient for it
-    std::vector<char> selected = {};  ///< by parameter: the step was about it
-  };
   using Job = std::function<void(StageTower&)>;
 
   // The step.
   StepResult attempt(const detail::StageWork& work, Seconds begin);
   Outcome train(StageTower& at, const detail::StageWork& work);
   void reduce(StageTower& at, Outcome& outcome);
-  bool acceptable(StageTower& at, Outcome& outcome);
   void update(StageTower& at, const Outcome& outcome);
-  double clip_factor(const Outcome& outcome) const;
-  double average_keep() const;
   Pass begin_pass(const detail::StageWork& work);
   std::vector<char> selection(const std::string& update);
   void require_gradients(const std::vector<char>& wanted);
