@@ -232,7 +232,7 @@ bool AsyncEngine::go_on_without(const TowerError& error) {
     versions_->restore(mirrored_versions_, mirrored_kept_, steps_);
   });
   compute_again();
-  pending_notes_.push_back(std::string(error.what()) + ". The other devices go on without it.");
+  notes_.add(std::string(error.what()) + ". The other devices go on without it.");
   return true;
 }
 

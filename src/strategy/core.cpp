@@ -32,7 +32,7 @@ Core::Core(MirroredOptions options, const Factory& replica, detail::Making makin
       loss_scale_(options_.method.precision == Precision::float16 ? options_.method.loss_scaling
                                                                   : LossScaling{.initial = 1}) {
   if (const std::string note = oversubscription(options_.where.devices, inventory()); !note.empty())
-    pending_notes_.push_back(note);
+    notes_.add(note);
 }
 
 bool Core::weigh(Tower& tower, Outcome& outcome) const {

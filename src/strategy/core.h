@@ -13,7 +13,6 @@
 #include <exception>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +23,7 @@
 #include "strategy/saved.h"
 #include "strategy/setup.h"
 #include "strategy/shard_runner.h"
+#include "strategy/step_report.h"
 #include "strategy/torn.h"
 #include "strategy/towers.h"
 
@@ -105,8 +105,6 @@ class Core {
   /// What `towers` bring, who then have it no more; without notes and the step's time.
   StepResult result_of(std::int64_t step, const ShardWork& work, const Outcome& outcome,
                        std::span<Tower> towers);
-  TowerReport report_of(const Tower& tower) const;
-  std::vector<std::string> notes(const Outcome& outcome);
   void trace(const Tower& tower) const;
 
   MirroredOptions options_;  // constant, but for the values of optimizers
@@ -126,12 +124,11 @@ class Core {
   bool averaged_ = false;  // inside with_averaged_weights
   bool audits_ = true;     // until a step was applied
   Torn torn_;
-  std::vector<std::string> pending_notes_;  // to be said with the next report
+  Notes notes_;
 
  private:
 
   std::map<std::string, std::vector<char>> matches_;  // by pattern: the parameters that it means
-  std::set<std::string> noted_;                       // parameters without gradient, fallbacks
 };
 
 }  // namespace lockstep::strategy

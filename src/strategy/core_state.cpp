@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "strategy/core.h"
 #include "strategy/method_changes.h"
 
@@ -24,8 +22,7 @@ void Core::take_numbers(const State& state, std::vector<std::int64_t> numbers) {
 
 void Core::take_flags(const State& state) {
   replicas_.require_gradients(trained(state, map_));
-  std::ranges::move(change_notes(state, towers_.made_with(), options_.method),
-                    std::back_inserter(pending_notes_));
+  notes_.add(change_notes(state, towers_.made_with(), options_.method));
 }
 
 }  // namespace lockstep::strategy

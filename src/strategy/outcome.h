@@ -23,7 +23,8 @@ struct Outcome {
   std::vector<char> selected = {};  ///< by parameter: the step was about it
 };
 
-/// How a tower adds up terms with all others of the step.
+/// How a tower adds up terms with all others of the step. They are read until the next call has
+/// returned.
 struct Adding {
   std::function<double(const collective::SumTerms&)> sum;
   bool first = false;  ///< of the towers

@@ -240,7 +240,7 @@ bool PipelineEngine::go_on_without(const TowerError& error) {
     make_towers();
     restore_kept(kept_);
   });
-  pending_notes_.push_back(std::string(error.what()) +
+  notes_.add(std::string(error.what()) +
                            ". The other replicas go on without its replica.");
   return true;
 }

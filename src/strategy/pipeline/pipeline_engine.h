@@ -20,7 +20,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +30,7 @@
 #include "optim/update_numbers.h"
 #include "strategy/outcome.h"
 #include "strategy/pipeline/stage_runner.h"
+#include "strategy/step_report.h"
 #include "strategy/torn.h"
 #include "strategy/towers.h"
 
@@ -131,8 +131,6 @@ class PipelineEngine {
   // Reports.
   StepResult report(std::int64_t step, const detail::StageWork& work, const Outcome& outcome,
                     Seconds begin);
-  TowerReport report_of(const StageTower& at) const;
-  std::vector<std::string> notes(const Outcome& outcome);
   void note_plan();
   void trace();
 
@@ -193,8 +191,7 @@ class PipelineEngine {
   bool shown_ = false;         // the caller may have written to it
   std::int64_t versions_ = 0;  // of its tensors when all were alike
   std::map<std::string, std::vector<char>> matches_;
-  std::set<std::string> noted_;
-  std::vector<std::string> pending_notes_;
+  Notes notes_;
 };
 
 }  // namespace lockstep::strategy

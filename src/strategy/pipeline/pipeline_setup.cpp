@@ -105,7 +105,7 @@ PipelineEngine::PipelineEngine(PipelineOptions options, const Factory& replica, 
       input_streams_.push_back(device::new_stream(device));
   for (const std::string& note : {oversubscription(options_.where.devices, inventory()),
                                   uneven_shards(options_.method.shards, count)})
-    if (!note.empty()) pending_notes_.push_back(note);
+    if (!note.empty()) notes_.add(note);
   versions_ = versions();
 }
 
@@ -231,7 +231,7 @@ void PipelineEngine::prepare(const detail::StageWork& work) {
       plan_.reset();
       throw;
     }
-    if (!work.note.empty()) pending_notes_.push_back(work.note);
+    if (!work.note.empty()) notes_.add(work.note);
     note_plan();
     if (!replays()) kept_.clear();
   } else if (shown_ || versions() != versions_) {

@@ -147,8 +147,7 @@ void PipelineEngine::load(const State& state) {
   });
   whole().require_gradients(trained(state, *map_));
   whole().adopt();
-  std::ranges::move(change_notes(state, made_with_, options_.method),
-                    std::back_inserter(pending_notes_));
+  notes_.add(change_notes(state, made_with_, options_.method));
 }
 
 void PipelineEngine::set_learning_rate(std::size_t number, double lr) {
