@@ -1,4 +1,3 @@
-#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include "optim/rules.h"
 #include "strategy/pipeline/pipeline_engine.h"
 #include "strategy/pipeline/schedule.h"
+#include "strategy/ready_hook.h"
 #include "strategy/setup.h"
 #include "strategy/shard_scope.h"
 
@@ -33,16 +33,6 @@ PipelineOptions checked(PipelineOptions options) {
   options.where = std::move(common.where);
   return options;
 }
-
-/// Calls a function when autograd has accumulated a gradient.
-class ReadyHook : public torch::autograd::PostAccumulateGradHook {
- public:
-  explicit ReadyHook(std::function<void()> ready) : ready_(std::move(ready)) {}
-  void operator()(const torch::autograd::Variable&) override { ready_(); }
-
- private:
-  std::function<void()> ready_;
-};
 
 /// While it lives, all parameters of a model that can have gradients do, so that graphs show them.
 class AllTrainable {
@@ -111,8 +101,7 @@ PipelineEngine::PipelineEngine(PipelineOptions options, const Factory& replica, 
 
 PipelineEngine::~PipelineEngine() {
   for (const Replica& model : models_->others())  // the caller may keep its tensors
-    for (const arena::Entry& entry : model.tensors.trainable)
-      torch::autograd::impl::set_post_acc_grad_hooks(entry.tensor, nullptr);
+    call_no_more(model.tensors.trainable);
 }
 
 bool PipelineEngine::accelerators() const { return device::is_accelerator(kind()); }
@@ -310,11 +299,10 @@ void PipelineEngine::seat(const StageTower& at) {
       else if (plan_->holds(at.stage_index(), i))
         tensor.set_data(at.memory->copies.at(i));
       names_.name(tensor, map_->seats[i]->name);
-      torch::autograd::impl::set_post_acc_grad_hooks(
-          tensor, std::make_unique<ReadyHook>([this, device, place, i] {
-            if (StageTower* tower = tower_at_[static_cast<std::size_t>(device)])
-              runner_->gradient_ready(*tower, place, i);
-          }));
+      call_when_ready(tensor, [this, device, place, i] {
+        if (StageTower* tower = tower_at_[static_cast<std::size_t>(device)])
+          runner_->gradient_ready(*tower, place, i);
+      });
     }
     if (!accelerators()) continue;
     for (auto& [i, tensor] : at.memory->frozen) model.tensors.frozen[i].tensor.set_data(tensor);
