@@ -64,23 +64,7 @@ void Core::require_same_modes() {
 }
 
 std::vector<char> Core::selection(const std::string& update) {
-  std::vector<char> selected = replicas_.trainable();
-  std::vector<char>& meant = matches_[update];
-  if (meant.empty())
-    for (const arena::Seat* seat : map_.seats) meant.push_back(optim::matches(update, seat->name));
-  for (std::size_t i = 0; i < selected.size(); ++i) selected[i] = selected[i] && meant[i];
-  if (std::ranges::find(selected, 1) == selected.end())
-    throw ConfigError("update = '" + update +
-                      "' matches no trainable parameter; the model's first is '" +
-                      map_.seats.front()->name + "'.");
-  return selected;
-}
-
-/// By parameter. Throws ConfigError when none matches.
-std::vector<char> Core::matching(const char* what, const std::string& pattern) const {
-  std::vector<std::string> names;
-  for (const arena::Seat* seat : map_.seats) names.push_back(seat->name);
-  return optim::matching(what, pattern, names);
+  return selection_.of(update, replicas_.trainable(), map_);
 }
 
 void Core::set_trainable(const std::string& pattern, bool trainable) {

@@ -11,7 +11,6 @@
 #include <lockstep/mirrored.h>
 
 #include <exception>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +20,7 @@
 #include "optim/update_numbers.h"
 #include "strategy/outcome.h"
 #include "strategy/saved.h"
+#include "strategy/selection.h"
 #include "strategy/setup.h"
 #include "strategy/shard_runner.h"
 #include "strategy/step_report.h"
@@ -66,7 +66,6 @@ class Core {
 
   /// By parameter: whether it is trained in a step on those that match `update`.
   std::vector<char> selection(const std::string& update);
-  std::vector<char> matching(const char* what, const std::string& pattern) const;
   void require_same_modes();
 
   /// Afterwards all towers have the newest weights, and what the caller did to the model.
@@ -127,8 +126,7 @@ class Core {
   Notes notes_;
 
  private:
-
-  std::map<std::string, std::vector<char>> matches_;  // by pattern: the parameters that it means
+  Selection selection_;
 };
 
 }  // namespace lockstep::strategy

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "device/accelerator.h"
-#include "optim/rules.h"
 
 namespace lockstep::strategy {
 
@@ -127,7 +126,9 @@ Pass PipelineEngine::begin_pass(const detail::StageWork& work) {
     }
   shard_norms_.assign(static_cast<std::size_t>(options_.method.shards),
                       {std::vector<double>(map_->seats.size())});
-  return {.step = steps_, .loss_scale = loss_scale_.value(), .selected = selection(work.update)};
+  return {.step = steps_,
+          .loss_scale = loss_scale_.value(),
+          .selected = selection_.of(work.update, whole().trainable(), *map_)};
 }
 
 /// Of all models: what the next backward is about.
@@ -149,20 +150,6 @@ void PipelineEngine::settle_buffers() {
     by_shard.insert(by_shard.end(), at->last_buffers.begin(), at->last_buffers.end());
   whole().average_buffers(by_shard);
   whole().commit_buffers();
-}
-
-/// By parameter: whether it is trained in a step on those that match `update`.
-std::vector<char> PipelineEngine::selection(const std::string& update) {
-  std::vector<char> selected = whole().trainable();
-  std::vector<char>& meant = matches_[update];
-  if (meant.empty())
-    for (const arena::Seat* seat : map_->seats) meant.push_back(optim::matches(update, seat->name));
-  for (std::size_t i = 0; i < selected.size(); ++i) selected[i] = selected[i] && meant[i];
-  if (std::ranges::find(selected, 1) == selected.end())
-    throw ConfigError("update = '" + update +
-                      "' matches no trainable parameter; the model's first is '" +
-                      map_->seats.front()->name + "'.");
-  return selected;
 }
 
 void PipelineEngine::run(const Job& job) {
@@ -246,10 +233,8 @@ bool PipelineEngine::go_on_without(const TowerError& error) {
 }
 
 void PipelineEngine::set_trainable(const std::string& pattern, bool trainable) {
-  std::vector<std::string> names;
-  for (const arena::Seat* seat : map_->seats) names.push_back(seat->name);
   std::vector<char> flags = whole().trainable();
-  const std::vector<char> chosen = optim::matching("set_trainable: pattern", pattern, names);
+  const std::vector<char> chosen = matching("set_trainable: pattern", pattern, *map_);
   for (std::size_t i = 0; i < flags.size(); ++i)
     if (chosen[i]) flags[i] = trainable;
   whole().require_gradients(flags);

@@ -30,6 +30,7 @@
 #include "optim/update_numbers.h"
 #include "strategy/outcome.h"
 #include "strategy/pipeline/stage_runner.h"
+#include "strategy/selection.h"
 #include "strategy/step_report.h"
 #include "strategy/torn.h"
 #include "strategy/towers.h"
@@ -80,7 +81,6 @@ class PipelineEngine {
   void reduce(StageTower& at, Outcome& outcome);
   void update(StageTower& at, const Outcome& outcome);
   Pass begin_pass(const detail::StageWork& work);
-  std::vector<char> selection(const std::string& update);
   void require_gradients(const std::vector<char>& wanted);
   std::optional<Failure> run_together(const Job& job);
   void run(const Job& job);
@@ -190,7 +190,7 @@ class PipelineEngine {
   bool stale_ = false;         // the whole model has not got the last update
   bool shown_ = false;         // the caller may have written to it
   std::int64_t versions_ = 0;  // of its tensors when all were alike
-  std::map<std::string, std::vector<char>> matches_;
+  Selection selection_;
   Notes notes_;
 };
 

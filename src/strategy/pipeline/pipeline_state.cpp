@@ -161,9 +161,7 @@ void PipelineEngine::set_optimizer(std::size_t number, const Optimizer& optimize
 void PipelineEngine::reset_slots(const std::string& pattern) {
   check(!averaged_, "no reset_slots inside with_averaged_weights");
   torn_.require_whole();
-  std::vector<std::string> names;
-  for (const arena::Seat* seat : map_->seats) names.push_back(seat->name);
-  const std::vector<char> chosen = optim::matching("reset_slots: pattern", pattern, names);
+  const std::vector<char> chosen = matching("reset_slots: pattern", pattern, *map_);
   const torch::NoGradGuard no_grad;
   surviving("update", [&] {
     std::vector<Flats> kept = collect_kept();
