@@ -94,7 +94,6 @@ class PipelineEngine {
   void make_memory();
   void seat(const StageTower& at);
   void make_towers();
-  void make_slices(StageTower& at);
   std::unique_ptr<collective::Collective> make_collective(std::size_t stage);
   StageMemory& memory_of(int replica, std::size_t stage);
   torch::Tensor room_of(int replica, std::size_t stage, std::size_t parameter);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "collective/exchange.h"
-#include "collective/shared_memory.h"
 #include "device/accelerator.h"
 #include "optim/rules.h"
 #include "strategy/pipeline/pipeline_engine.h"
@@ -345,7 +343,9 @@ void PipelineEngine::make_towers() {
     }
   run([this](StageTower& at) {  // each thread touches its slots first
     seat(at);
-    make_slices(at);
+    at.tower.generator = device::make_generator(at.tower.device);
+    make_slices(at.tower, at.memory->parameters, layouts_[at.stage_index()].layouts,
+                buckets_[at.stage_index()], static_cast<int>(replicas()), made_with_);
   });
   meeting_ = std::make_unique<collective::ThreadMeeting>(static_cast<int>(towers_.size()), kind(),
                                                          pool_.has_cores());
@@ -353,47 +353,13 @@ void PipelineEngine::make_towers() {
     collectives_.push_back(make_collective(stage));
 }
 
-void PipelineEngine::make_slices(StageTower& at) {
-  Tower& tower = at.tower;
-  tower.generator = device::make_generator(tower.device);
-  const auto& buckets = buckets_[at.stage_index()];
-  const Flats parameters =
-      slices_of(at.memory->parameters, buckets, tower.rank, static_cast<int>(replicas()));
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    const arena::Layout& layout = layouts_[at.stage_index()].layouts[buckets[i].arena];
-    const arena::Slice range =
-        arena::slice_of(buckets[i], tower.rank, static_cast<int>(replicas()));
-    const torch::Tensor gradient =
-        arena::allocate(range.size(), layout.dtype, parameters[i].device());
-    const auto blocks =
-        static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
-    tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
-    tower.updates.emplace_back(layout, range, parameters[i], gradient, made_with_);
-  }
-}
-
 /// Of the towers of a stage.
 std::unique_ptr<collective::Collective> PipelineEngine::make_collective(std::size_t stage) {
-  const auto count = static_cast<int>(replicas());
-  auto meeting = std::make_unique<collective::ThreadMeeting>(count, kind(), pool_.has_cores());
-  if (!accelerators())
-    return std::make_unique<collective::SharedMemory>(std::move(meeting), options_.method.shards);
-  const bool fast = options_.method.reduction == Reduction::fast;
-  std::vector<collective::Party> parties;
-  std::vector<Device> devices;
-  for (const auto& at : towers_) {
-    if (at->stage_index() != stage) continue;
-    const Tower& tower = at->tower;
-    devices.push_back(tower.device);
-    const ShardRange range = fast ? ShardRange{tower.rank, tower.rank + 1} : tower.shards;
-    parties.push_back({tower.device, range.first, range.end, at->memory->parameters});
-  }
-  return std::make_unique<collective::Exchange>(
-      std::move(parties),
-      collective::ExchangeShape{fast ? count : options_.method.shards, layouts_[stage].layouts,
-                                buckets_[stage], options_.where.exchange,
-                                options_.method.reduction},
-      std::move(meeting), collective::make_transport(options_.where.exchange.transport, devices));
+  std::vector<Member> members;
+  for (const auto& at : towers_)
+    if (at->stage_index() == stage) members.push_back({at->tower, at->memory->parameters});
+  return strategy::make_collective(members, options_.method, options_.where,
+                                   layouts_[stage].layouts, buckets_[stage], pool_.has_cores());
 }
 
 /// From the whole model to all stages.
