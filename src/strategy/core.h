@@ -10,7 +10,6 @@
 
 #include <lockstep/mirrored.h>
 
-#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +23,7 @@
 #include "strategy/setup.h"
 #include "strategy/shard_runner.h"
 #include "strategy/step_report.h"
+#include "strategy/surviving.h"
 #include "strategy/torn.h"
 #include "strategy/towers.h"
 
@@ -78,14 +78,8 @@ class Core {
   /// throws a TowerError that names the device.
   template <class Work>
   auto surviving(const char* stage, const Work& work) {
-    for (;;) try {
-        return work();
-      } catch (const TowerError& error) {
-        if (!go_on_without(error)) throw;
-      } catch (const DeviceLost& lost) {
-        const TowerError error(lost.device, steps_, -1, stage, std::current_exception());
-        if (!go_on_without(error)) throw error;
-      }
+    const auto go_on = [this](const TowerError& error) { return go_on_without(error); };
+    return strategy::surviving(stage, steps_, go_on, work);
   }
   /// Takes the device out of the towers. False when the work cannot be done again.
   virtual bool go_on_without(const TowerError& error) = 0;

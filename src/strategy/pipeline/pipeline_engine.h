@@ -32,6 +32,7 @@
 #include "strategy/pipeline/stage_runner.h"
 #include "strategy/selection.h"
 #include "strategy/step_report.h"
+#include "strategy/surviving.h"
 #include "strategy/torn.h"
 #include "strategy/towers.h"
 
@@ -116,14 +117,8 @@ class PipelineEngine {
   void fail(const Failure& failure) const;
   template <class Work>
   auto surviving(const char* stage, const Work& work) {
-    for (;;) try {
-        return work();
-      } catch (const TowerError& error) {
-        if (!go_on_without(error)) throw;
-      } catch (const DeviceLost& lost) {
-        const TowerError error(lost.device, steps_, -1, stage, std::current_exception());
-        if (!go_on_without(error)) throw error;
-      }
+    const auto go_on = [this](const TowerError& error) { return go_on_without(error); };
+    return strategy::surviving(stage, steps_, go_on, work);
   }
   bool go_on_without(const TowerError& error);
 
