@@ -3,7 +3,9 @@
 // The engine of Pipeline: one exact step through all stages.
 //
 // pipeline_engine.cpp    the step
-// pipeline_setup.cpp     models, the trial, memory and towers
+// pipeline_setup.cpp     models and towers
+// pipeline_trial.cpp     which stage uses which parameter
+// pipeline_memory.cpp    where the weights are, and how they get there
 // pipeline_evaluate.cpp  evaluation
 // pipeline_state.cpp     what is saved and loaded
 // pipeline_report.cpp    what a step tells
