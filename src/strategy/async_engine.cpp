@@ -57,9 +57,9 @@ AsyncEngine::AsyncEngine(MirroredOptions options, const Factory& replica, detail
       replicas_.seat_at(place, allocate(map_.layouts, torch::kCPU));
   mirror();
   if (const int useful = free_ ? towers_.size() : how_.delay + 1; useful < towers_.size())
-    notes_.add("async.delay is " + std::to_string(how_.delay) + ", so " +
-                             std::to_string(useful) + " of the " + std::to_string(towers_.size()) +
-                             " devices have work; a larger delay is another result.");
+    notes_.add("async.delay is " + std::to_string(how_.delay) + ", so " + std::to_string(useful) +
+               " of the " + std::to_string(towers_.size()) +
+               " devices have work; a larger delay is another result.");
 }
 
 AsyncEngine::~AsyncEngine() { quiet(); }

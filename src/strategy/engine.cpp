@@ -57,8 +57,7 @@ void Engine::hand_out(Tower& tower, const Outcome& outcome) {
   std::vector<collective::ArenaPart> mine;
   for (std::size_t i = 0; i < tower.slices.size(); ++i) {
     const collective::GradientSlice& slice = tower.slices[i];
-    if (outcome.clipped)
-      torch::Tensor(slice.gradient).mul_(clip_factor(options_.method, outcome));
+    if (outcome.clipped) torch::Tensor(slice.gradient).mul_(clip_factor(options_.method, outcome));
     mine.push_back({map_.buckets[i].arena, slice.range, slice.gradient});
   }
   tower.collective->collect(tower.rank, mine, handed_out_);
@@ -224,9 +223,8 @@ void Engine::balance() {
     towers_.assign(then);
   } catch (const std::exception& error) {
     balances_ = false;
-    notes_.add(
-        "shards stay where they are, for the exchange could not be planned anew: " +
-        std::string(error.what()));
+    notes_.add("shards stay where they are, for the exchange could not be planned anew: " +
+               std::string(error.what()));
     try {
       towers_.assign(now);
     } catch (const std::exception&) {  // the next step plans it, or says why it cannot

@@ -53,10 +53,11 @@ void make_slices(Tower& tower, const Flats& whole, const std::vector<arena::Layo
   }
 }
 
-std::unique_ptr<collective::Collective> make_collective(
-    std::span<const Member> members, const Method& method, const Where& where,
-    const std::vector<arena::Layout>& layouts, const std::vector<arena::Bucket>& buckets,
-    bool has_cores) {
+std::unique_ptr<collective::Collective> make_collective(std::span<const Member> members,
+                                                        const Method& method, const Where& where,
+                                                        const std::vector<arena::Layout>& layouts,
+                                                        const std::vector<arena::Bucket>& buckets,
+                                                        bool has_cores) {
   const int count = static_cast<int>(members.size());
   const DeviceKind kind = where.devices.front().kind;
   auto meeting = std::make_unique<collective::ThreadMeeting>(count, kind, has_cores);

@@ -227,8 +227,7 @@ bool PipelineEngine::go_on_without(const TowerError& error) {
     make_towers();
     restore_kept(kept_);
   });
-  notes_.add(std::string(error.what()) +
-                           ". The other replicas go on without its replica.");
+  notes_.add(std::string(error.what()) + ". The other replicas go on without its replica.");
   return true;
 }
 
