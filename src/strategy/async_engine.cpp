@@ -58,9 +58,9 @@ AsyncEngine::AsyncEngine(MirroredOptions options, const Factory& replica, detail
       replicas_.seat_at(place, allocate(map_.layouts, torch::kCPU));
   mirror();
   if (const int useful = free_ ? towers_.size() : how_.delay + 1; useful < towers_.size())
-    pending_notes_.push_back("async.delay is " + std::to_string(how_.delay) + ", so " +
-                             std::to_string(useful) + " of the " + std::to_string(towers_.size()) +
-                             " devices have work; a larger delay is another result.");
+    notes_.add("async.delay is " + std::to_string(how_.delay) + ", so " + std::to_string(useful) +
+               " of the " + std::to_string(towers_.size()) +
+               " devices have work; a larger delay is another result.");
 }
 
 AsyncEngine::~AsyncEngine() { quiet(); }
@@ -147,7 +147,7 @@ StepResult AsyncEngine::wait_for_update() {
   applied_.reset();
   lock.unlock();
   device::host_reaches(kind_, version_at(versions_->newest()).made);
-  batch.result.notes = notes(batch.outcome);
+  batch.result.notes = notes_.take(batch.outcome, map_);
   return std::move(batch.result);
 }
 

@@ -132,7 +132,7 @@ void AsyncEngine::swap_averages() {
 void AsyncEngine::reset_slots(const std::string& pattern) {
   check(!averaged_, "no reset_slots inside with_averaged_weights");
   torn_.require_whole();
-  const std::vector<char> chosen = matching("reset_slots: pattern", pattern);
+  const std::vector<char> chosen = matching("reset_slots: pattern", pattern, map_);
   versions_->reset_slots(options_.method, chosen);
   numbers_.reset(updates_, chosen);
 }
@@ -234,7 +234,7 @@ bool AsyncEngine::go_on_without(const TowerError& error) {
     begin_versions();
   });
   compute_again();
-  pending_notes_.push_back(std::string(error.what()) + ". The other devices go on without it.");
+  notes_.add(std::string(error.what()) + ". The other devices go on without it.");
   return true;
 }
 

@@ -5,20 +5,18 @@
 
 #include "device/accelerator.h"
 #include "optim/rules.h"
+#include "strategy/method_changes.h"
 
 namespace lockstep::strategy {
 
 namespace {
 
-/// What sums over the batch are divided by, when `weight` is the sum of all shards' weights.
-double divisor(const Tower& tower, double weight) {
-  if (!std::isinf(weight)) return weight;
-  const auto counts = [](double own) { return own > 0 && !std::isinf(own); };
-  if (std::ranges::any_of(tower.weights, counts))
-    throw ConfigError(
-        "some shards returned Loss::total, others a mean or a sum with a weight; all shards of a "
-        "step return the same kind.");
-  return 1;
+/// With the towers of its collective.
+Adding adding_of(const Tower& tower) {
+  return {[&tower](const collective::SumTerms& terms) {
+            return tower.collective->sum(tower.rank, {&terms, 1});
+          },
+          tower.rank == 0};
 }
 
 }  // namespace
@@ -34,16 +32,12 @@ Core::Core(MirroredOptions options, const Factory& replica, detail::Making makin
       loss_scale_(options_.method.precision == Precision::float16 ? options_.method.loss_scaling
                                                                   : LossScaling{.initial = 1}) {
   if (const std::string note = oversubscription(options_.where.devices, inventory()); !note.empty())
-    pending_notes_.push_back(note);
+    notes_.add(note);
 }
 
 bool Core::weigh(Tower& tower, Outcome& outcome) const {
-  collective::Collective& all = *tower.collective;
   tower.enter(Stage::reduce);
-  outcome.weight = divisor(tower, all.sum(tower.rank, {&tower.weight_terms, 1}));
-  if (outcome.weight < 1 && all.sum(tower.rank, {&tower.counting_terms, 1}) > 0) outcome.weight = 1;
-  outcome.loss = all.sum(tower.rank, {&tower.loss_terms, 1}) / outcome.weight;
-  return std::isfinite(outcome.loss);
+  return strategy::weigh(tower, adding_of(tower), outcome);
 }
 
 bool Core::reduce(Tower& tower, std::span<collective::GradientSlice> slices,
@@ -55,47 +49,11 @@ bool Core::reduce(Tower& tower, std::span<collective::GradientSlice> slices,
   for (const collective::GradientSlice& slice : slices)
     tower.square_terms.emplace_back(slice.squares);
   outcome.norm = std::sqrt(all.sum(tower.rank, tower.square_terms));
-  if (!acceptable(tower, outcome)) return false;
-  const double limit = options_.method.clip.global_norm;
-  outcome.clipped = limit > 0 && outcome.norm > limit;
-  return true;
-}
-
-/// Whether a step with this gradient norm is to be applied. All towers come to the same answer; to
-/// refuse the step, the one that has the bad shard throws.
-bool Core::acceptable(Tower& tower, Outcome& outcome) const {
-  if (std::isfinite(outcome.norm)) return true;
-  outcome.overflow = tower.pass.loss_scale > 1;
-  if (outcome.overflow || options_.method.non_finite == NonFinite::skip) return false;
-  const int shard = tower.gradients.non_finite_shard();
-  tower.culprits.assign(1, shard >= 0 ? 1.0 : 0.0);
-  tower.culprit_terms = tower.culprits;
-  const double culprits = tower.collective->sum(tower.rank, {&tower.culprit_terms, 1});
-  if (shard >= 0 || (culprits == 0 && tower.rank == 0)) {
-    tower.shard = shard;
-    throw NonFiniteError(shard >= 0 ? "the gradient is not finite"
-                                    : "the sum of the gradients is not finite");
-  }
-  return false;
+  return accept(tower, adding_of(tower), options_.method, outcome);
 }
 
 optim::Moment Core::moment(const Outcome& outcome) const {
-  return {.updates = updates_,
-          .clip_factor = clip_factor(outcome),
-          .average_keep = average_keep(),
-          .numbers = numbers_.get(),
-          .selected = outcome.selected};
-}
-
-double Core::clip_factor(const Outcome& outcome) const {
-  return outcome.clipped ? options_.method.clip.global_norm / outcome.norm : 1;
-}
-
-double Core::average_keep() const {
-  if (!options_.method.moving_average) return 0;
-  const auto step = static_cast<double>(updates_);
-  const auto [decay, warm_up] = *options_.method.moving_average;
-  return warm_up ? std::min(decay, (1 + step) / (10 + step)) : decay;
+  return moment_of(options_.method, updates_, numbers_, outcome);
 }
 
 /// Of scripts, which all have run by now.
@@ -106,23 +64,7 @@ void Core::require_same_modes() {
 }
 
 std::vector<char> Core::selection(const std::string& update) {
-  std::vector<char> selected = replicas_.trainable();
-  std::vector<char>& meant = matches_[update];
-  if (meant.empty())
-    for (const arena::Seat* seat : map_.seats) meant.push_back(optim::matches(update, seat->name));
-  for (std::size_t i = 0; i < selected.size(); ++i) selected[i] = selected[i] && meant[i];
-  if (std::ranges::find(selected, 1) == selected.end())
-    throw ConfigError("update = '" + update +
-                      "' matches no trainable parameter; the model's first is '" +
-                      map_.seats.front()->name + "'.");
-  return selected;
-}
-
-/// By parameter. Throws ConfigError when none matches.
-std::vector<char> Core::matching(const char* what, const std::string& pattern) const {
-  std::vector<std::string> names;
-  for (const arena::Seat* seat : map_.seats) names.push_back(seat->name);
-  return optim::matching(what, pattern, names);
+  return selection_.of(update, replicas_.trainable(), map_);
 }
 
 void Core::set_trainable(const std::string& pattern, bool trainable) {
@@ -142,18 +84,11 @@ void Core::set_trainable(const std::string& pattern, bool trainable) {
 }
 
 void Core::set_learning_rate(std::size_t number, double lr) {
-  if (!(std::isfinite(lr) && lr >= 0))
-    throw ConfigError("the learning rate is " + std::to_string(lr) + "; it must be 0 or more.");
-  lockstep::set_learning_rate(optim::optimizer_of(options_.method, number), lr);
+  change_learning_rate(options_.method, number, lr);
 }
 
 void Core::set_optimizer(std::size_t number, const Optimizer& optimizer) {
-  const Method& made = towers_.made_with();
-  const std::string where =
-      number == 0 ? "optimizer" : "group '" + made.groups[number - 1].pattern + "': optimizer";
-  optim::validate(where, optimizer);
-  optim::require_same_slots(where, optim::optimizer_of(made, number), optimizer);
-  optim::optimizer_of(options_.method, number) = optimizer;
+  change_optimizer(options_.method, towers_.made_with(), number, optimizer);
 }
 
 void Core::require_success(const std::optional<Failure>& failure, const char* stage) const {

@@ -10,35 +10,26 @@
 
 #include <lockstep/mirrored.h>
 
-#include <exception>
-#include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "optim/loss_scale.h"
 #include "optim/update_numbers.h"
+#include "strategy/outcome.h"
+#include "strategy/saved.h"
+#include "strategy/selection.h"
 #include "strategy/setup.h"
 #include "strategy/shard_runner.h"
+#include "strategy/step_report.h"
+#include "strategy/surviving.h"
 #include "strategy/torn.h"
 #include "strategy/towers.h"
 
 namespace lockstep::strategy {
 
 using detail::ShardWork;
-
-/// What towers have agreed on in a step.
-struct Outcome {
-  double loss = 0, weight = 0, norm = 0;
-  bool applied = false, clipped = false, overflow = false;
-  std::vector<char> reached = {};   ///< by parameter: a shard has a gradient for it
-  std::vector<char> selected = {};  ///< by parameter: the step was about it
-};
-
-/// The name of slot `i` of each parameter: "fc.weight/exp_avg"; empty where it has no such slot.
-Naming slot_naming(const Method& method, std::size_t i);
 
 class Core {
  public:
@@ -66,18 +57,15 @@ class Core {
        std::int64_t bucket_bytes, const Towers::MakeCollective& make_collective = nullptr);
   ~Core() = default;
 
-  // The numbers of one step: what all towers that meet agree on. Each computes the same.
-  /// Weight and loss. False when the loss is not finite, or without weight, and is to be skipped.
+  // The numbers of one step, see outcome.h.
   bool weigh(Tower& tower, Outcome& outcome) const;
   /// The averaged gradient in `slices`, and its norm. False when it is not to be applied; to refuse
   /// the step, the tower that has the bad shard throws.
   bool reduce(Tower& tower, std::span<collective::GradientSlice> slices, Outcome& outcome) const;
   optim::Moment moment(const Outcome& outcome) const;
-  double clip_factor(const Outcome& outcome) const;
 
   /// By parameter: whether it is trained in a step on those that match `update`.
   std::vector<char> selection(const std::string& update);
-  std::vector<char> matching(const char* what, const std::string& pattern) const;
   void require_same_modes();
 
   /// Afterwards all towers have the newest weights, and what the caller did to the model.
@@ -90,14 +78,8 @@ class Core {
   /// throws a TowerError that names the device.
   template <class Work>
   auto surviving(const char* stage, const Work& work) {
-    for (;;) try {
-        return work();
-      } catch (const TowerError& error) {
-        if (!go_on_without(error)) throw;
-      } catch (const DeviceLost& lost) {
-        const TowerError error(lost.device, steps_, -1, stage, std::current_exception());
-        if (!go_on_without(error)) throw error;
-      }
+    const auto go_on = [this](const TowerError& error) { return go_on_without(error); };
+    return strategy::surviving(stage, steps_, go_on, work);
   }
   /// Takes the device out of the towers. False when the work cannot be done again.
   virtual bool go_on_without(const TowerError& error) = 0;
@@ -106,11 +88,6 @@ class Core {
   /// Steps, scale, parameters' flags: all but slots, averages and gradients.
   State state_of(const arena::Tensors& shown) const;
   /// What a state brings for this model. Throws ConfigError when it is of another.
-  struct Loaded {
-    Flats parameters = {}, buffers = {}, frozen = {};
-    std::vector<std::int64_t> numbers = {};
-    std::vector<Flats> kept = {};  ///< by slot, and last the moving average if there is one
-  };
   Loaded read(const State& state) const;
   void take_scale(const State& state);
   void take_numbers(const State& state, std::vector<std::int64_t> numbers);
@@ -121,8 +98,6 @@ class Core {
   /// What `towers` bring, who then have it no more; without notes and the step's time.
   StepResult result_of(std::int64_t step, const ShardWork& work, const Outcome& outcome,
                        std::span<Tower> towers);
-  TowerReport report_of(const Tower& tower) const;
-  std::vector<std::string> notes(const Outcome& outcome);
   void trace(const Tower& tower) const;
 
   MirroredOptions options_;  // constant, but for the values of optimizers
@@ -142,16 +117,10 @@ class Core {
   bool averaged_ = false;  // inside with_averaged_weights
   bool audits_ = true;     // until a step was applied
   Torn torn_;
-  std::vector<std::string> pending_notes_;  // to be said with the next report
+  Notes notes_;
 
  private:
-  bool acceptable(Tower& tower, Outcome& outcome) const;
-  double average_keep() const;
-  std::map<std::string, std::string> changed_fields() const;
-  void note_changes(const State& state);
-
-  std::map<std::string, std::vector<char>> matches_;  // by pattern: the parameters that it means
-  std::set<std::string> noted_;                       // parameters without gradient, fallbacks
+  Selection selection_;
 };
 
 }  // namespace lockstep::strategy

@@ -28,7 +28,7 @@ Engine::Engine(const MirroredOptions& options, const Factory& replica, detail::M
     towers_.run([this](Tower& tower) { rescue_->mirror(tower); });
   }
   if (const auto note = uneven_shards(options_.method.shards, towers_.size()); !note.empty())
-    pending_notes_.push_back(note);
+    notes_.add(note);
 }
 
 // One step on one tower: the whole algorithm. Only the calls of the collective cross towers.
@@ -57,7 +57,7 @@ void Engine::hand_out(Tower& tower, const Outcome& outcome) {
   std::vector<collective::ArenaPart> mine;
   for (std::size_t i = 0; i < tower.slices.size(); ++i) {
     const collective::GradientSlice& slice = tower.slices[i];
-    if (outcome.clipped) torch::Tensor(slice.gradient).mul_(clip_factor(outcome));
+    if (outcome.clipped) torch::Tensor(slice.gradient).mul_(clip_factor(options_.method, outcome));
     mine.push_back({map_.buckets[i].arena, slice.range, slice.gradient});
   }
   tower.collective->collect(tower.rank, mine, handed_out_);
@@ -147,21 +147,13 @@ StepResult Engine::compute(const ShardWork& work) {
   });
 }
 
-/// With its notes, and what the step took, as all towers see it; what a tower does not account for,
-/// it waited.
+/// With its notes, and what the step took.
 StepResult Engine::report(std::int64_t step, const ShardWork& work, const Outcome& outcome,
                           Seconds begin) {
-  std::vector<std::string> said = notes(outcome);
+  std::vector<std::string> said = notes_.take(outcome, map_);
   StepResult result = result_of(step, work, outcome, {towers_.begin(), towers_.end()});
   result.notes = std::move(said);
-  const auto total = [](const TowerReport& tower) {
-    Seconds all{};
-    for (const auto& [name, time] : kStageTimes) all += tower.*time;
-    return all;
-  };
-  result.time = now() - begin;
-  for (const TowerReport& tower : result.towers) result.time = std::max(result.time, total(tower));
-  for (TowerReport& tower : result.towers) tower.wait += result.time - total(tower);
+  settle_times(result, now() - begin);
   return result;
 }
 
@@ -209,7 +201,7 @@ void Engine::recover() {
 bool Engine::go_on_without(const TowerError& error) {
   if (!rescue_ || torn_ || averaged_ || !is_device_failure(error.cause)) return false;
   if (!rescue_->go_on_without(error.device, torn_)) return false;
-  pending_notes_.push_back(std::string(error.what()) + ". The other devices go on without it.");
+  notes_.add(std::string(error.what()) + ". The other devices go on without it.");
   return true;
 }
 
@@ -231,9 +223,8 @@ void Engine::balance() {
     towers_.assign(then);
   } catch (const std::exception& error) {
     balances_ = false;
-    pending_notes_.push_back(
-        "shards stay where they are, for the exchange could not be planned anew: " +
-        std::string(error.what()));
+    notes_.add("shards stay where they are, for the exchange could not be planned anew: " +
+               std::string(error.what()));
     try {
       towers_.assign(now);
     } catch (const std::exception&) {  // the next step plans it, or says why it cannot

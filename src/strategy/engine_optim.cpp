@@ -5,7 +5,7 @@ namespace lockstep::strategy {
 void Engine::reset_slots(const std::string& pattern) {
   check(!averaged_, "no reset_slots inside with_averaged_weights");
   torn_.require_whole();
-  const std::vector<char> chosen = matching("reset_slots: pattern", pattern);
+  const std::vector<char> chosen = matching("reset_slots: pattern", pattern, map_);
   surviving(name_of(Stage::update), [&] {
     const auto failure = towers_.run_together([&](Tower& tower) {
       for (optim::SliceUpdate& slice : tower.updates) slice.reset(options_.method, chosen);

@@ -21,21 +21,16 @@ constexpr const char* kAssigned =
     "' is no longer the tensor that was registered: another one was assigned to the member. Write "
     "to it in place, with copy_().";
 
-void require_same(const std::vector<arena::Entry>& a, const std::vector<arena::Entry>& b) {
-  bool same = a.size() == b.size();
-  for (std::size_t i = 0; same && i < a.size(); ++i)
-    same = a[i].name == b[i].name && a[i].tensor.sizes() == b[i].tensor.sizes() &&
-           a[i].tensor.scalar_type() == b[i].tensor.scalar_type();
-  if (!same)
-    throw ConfigError(
-        "the model's constructor, or the function given to Mirrored::from, made different "
-        "parameters or buffers for two towers; it must make the same ones each time.");
+bool same(const std::vector<arena::Entry>& a, const std::vector<arena::Entry>& b) {
+  const auto alike = [](const arena::Entry& x, const arena::Entry& y) {
+    return x.name == y.name && x.tensor.sizes() == y.tensor.sizes() &&
+           x.tensor.scalar_type() == y.tensor.scalar_type();
+  };
+  return std::ranges::equal(a, b, alike);
 }
 
-void require_same(const arena::Tensors& a, const arena::Tensors& b) {
-  require_same(a.trainable, b.trainable);
-  require_same(a.frozen, b.frozen);
-  require_same(a.buffers, b.buffers);
+void require_same_tower(const arena::Tensors& a, const arena::Tensors& b) {
+  require_same(a, b, "Mirrored::from", "towers");
 }
 
 /// Moves what was made on the CPU, or loaded there, to the tower's device, as Module::to does.
@@ -99,6 +94,14 @@ torch::Tensor combined(const std::vector<torch::Tensor>& by_shard) {
 
 }  // namespace
 
+void require_same(const arena::Tensors& a, const arena::Tensors& b, const std::string& from,
+                  const std::string& two) {
+  if (!same(a.trainable, b.trainable) || !same(a.frozen, b.frozen) || !same(a.buffers, b.buffers))
+    throw ConfigError("the model's constructor, or the function given to " + from +
+                      ", made different parameters or buffers for two " + two +
+                      "; it must make the same ones each time.");
+}
+
 Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
                    const std::vector<Device>& devices, const torch::nn::Module* sample, bool home) {
   for (auto& module : modules) {
@@ -113,7 +116,7 @@ Replicas::Replicas(std::vector<std::shared_ptr<torch::nn::Module>> modules,
         "the model has no trainable parameters; register them, and leave "
         "requires_grad on.");
   for (std::size_t i = 0; i < replicas_.size(); ++i) {
-    require_same(first, replicas_[i].tensors);
+    require_same_tower(first, replicas_[i].tensors);
     require_own_memory(replicas_[i].tensors);
     move_to(devices[i], replicas_[i].tensors);
     devices_.push_back(device::torch_device(devices[i]));
@@ -161,7 +164,7 @@ void Replicas::seat_all(bool shared) {
 void Replicas::take_values(const torch::nn::Module& sample) {
   const torch::NoGradGuard no_grad;
   arena::Tensors values = arena::tensors_of(sample);
-  require_same(values, replicas_[0].tensors);
+  require_same_tower(values, replicas_[0].tensors);
   for_each_seat(values.trainable, layouts_, memories_[0].parameters, copy_in);
   for_each_seat(values.buffers, buffer_layouts_, replicas_[0].buffers, copy_in);
   for (std::size_t i = 0; i < values.frozen.size(); ++i)

@@ -29,6 +29,11 @@ struct Replica {
   Watch watch = {};  ///< over what a forward pass does to its tensors
 };
 
+/// Throws ConfigError unless both have tensors of the same names, sizes and types. The message has
+/// the function that they come from, and what they are two of.
+void require_same(const arena::Tensors& a, const arena::Tensors& b, const std::string& from,
+                  const std::string& two);
+
 /// All replicas of a model. Parameters, trainable or frozen, exist once a memory, and every replica
 /// there views them: CPU devices share one, an accelerator has its own. Buffers exist once a
 /// replica. The first replica is the one that the caller sees and may write to between steps.

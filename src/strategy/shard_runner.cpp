@@ -1,31 +1,14 @@
 #include "strategy/shard_runner.h"
 
-#include <c10/core/StreamGuard.h>
-#include <torch/csrc/autograd/function_hook.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "device/accelerator.h"
+#include "strategy/ready_hook.h"
+#include "strategy/shard_input.h"
+#include "strategy/shard_losses.h"
 #include "strategy/shard_scope.h"
 
 namespace lockstep::strategy {
-namespace {
-
-/// Calls a function when autograd has accumulated a gradient.
-class ReadyHook : public torch::autograd::PostAccumulateGradHook {
- public:
-  explicit ReadyHook(std::function<void()> ready) : ready_(std::move(ready)) {}
-  void operator()(const torch::autograd::Variable&) override { ready_(); }
-
- private:
-  std::function<void()> ready_;
-};
-
-}  // namespace
-
 ShardRunner::ShardRunner(const Method& method, Replicas& replicas, const ParameterMap& map,
                          Towers& towers)
     : method_(method), replicas_(replicas), map_(map), towers_(towers) {
@@ -35,16 +18,14 @@ ShardRunner::ShardRunner(const Method& method, Replicas& replicas, const Paramet
     for (std::size_t i = 0; i < map_.seats.size(); ++i) {
       const torch::Tensor& tensor = replicas_[place].tensors.trainable[i].tensor;
       names_.name(tensor, map_.seats[i]->name);
-      torch::autograd::impl::set_post_acc_grad_hooks(
-          tensor, std::make_unique<ReadyHook>([this, place, i] { gradient_ready(place, i); }));
+      call_when_ready(tensor, [this, place, i] { gradient_ready(place, i); });
     }
   }
 }
 
 ShardRunner::~ShardRunner() {
   for (const Replica& replica : replicas_.all())  // the caller may keep the model's tensors
-    for (const arena::Entry& entry : replica.tensors.trainable)
-      torch::autograd::impl::set_post_acc_grad_hooks(entry.tensor, nullptr);
+    call_no_more(replica.tensors.trainable);
 }
 
 void ShardRunner::stage(detail::Shards& shards) {
@@ -60,26 +41,9 @@ void ShardRunner::stage(detail::Shards& shards) {
   for (Tower& tower : towers_) job(tower);  // views: not worth waking the towers
 }
 
-/// Loads what is not there yet of a tower's shards; on an accelerator beside what it computes.
 void ShardRunner::load(Tower& tower, detail::Shards& shards) {
-  const torch::Device device = device::torch_device(tower.device);
-  const c10::Stream compute = device::current_stream(tower.device);
-  const c10::StreamGuard beside(input_streams_.empty() ? compute
-                                                       : input_streams_[tower.place.index()]);
-  for (int number = tower.shards.first; number < tower.shards.end; ++number) {
-    detail::Shards::Shard& shard = shards.at(number);
-    if (shard.device == device) continue;
-    tower.shard = number;
-    shard.device.reset();
-    shard.rows = shards.load(number, device);
-    if (!input_streams_.empty()) {
-      shards.record(number, compute);
-      shard.arrived = std::make_unique<c10::Event>(compute.device_type());
-      shard.arrived->record(beside.current_stream());
-    }
-    shard.device = device;
-  }
-  tower.shard = -1;
+  load_shards(tower, shards,
+              input_streams_.empty() ? nullptr : &input_streams_[tower.place.index()]);
 }
 
 void ShardRunner::run(Tower& tower, const detail::ShardWork& work) {
@@ -91,12 +55,9 @@ void ShardRunner::run(Tower& tower, const detail::ShardWork& work) {
     run_whole_batch(tower, work);
   else
     for_each_shard(tower, [&] { run_shard(tower, work); });
-  read_losses(tower);
+  read_losses(tower, method_);
   tower.scripts.check(replicas_[tower.place].tensors);
-  for (const Loss& loss : tower.brought) tower.results.push_back(read(loss));
-  tower.loss_terms = tower.losses;
-  tower.weight_terms = tower.weights;
-  tower.counting_terms = tower.counting;
+  bring_losses(tower);
 }
 
 /// Finds out when the tower's buckets will be complete.
@@ -113,15 +74,13 @@ void ShardRunner::count_pending(Tower& tower, detail::Shards& shards) const {
 /// A loss of one shard. Nothing of its graph is left afterwards.
 void ShardRunner::run_shard(Tower& tower, const detail::ShardWork& work) {
   if (!begin_shard(tower, work.shards)) {
-    tower.loss_sums.push_back(torch::Tensor());
-    tower.weights.push_back(0);
-    tower.counting.push_back(0);
+    keep_nothing(tower);
     return tower.gradients.finish(tower.shard);
   }
   {
     Loss loss = in_scope(tower, method_, tower.shard,
                          [&] { return work.forward(tower.place, tower.shard); });
-    if (keep(tower, loss)) {
+    if (keep(tower, loss, method_)) {
       tower.enter(Stage::backward);
       if (loss.sum.requires_grad()) backward(tower, {scaled(loss.sum, tower.pass)}, {});
       clip(tower);
@@ -138,11 +97,7 @@ bool ShardRunner::begin_shard(Tower& tower, detail::Shards& shards) {
   tower.enter(Stage::forward);
   if (shard.arrived) shard.arrived->block(device::current_stream(tower.device));
   replicas_.begin_shard(tower.place);
-  ++tower.computed;
-  if (shard.rows < 0)
-    tower.rows.reset();
-  else if (tower.rows)
-    *tower.rows += shard.rows;
+  count_shard(tower, shard.rows);
   if (tower.pass.audits) replicas_.begin_audit(tower.place);
   return true;
 }
@@ -165,27 +120,11 @@ void ShardRunner::end_shard(Tower& tower) {
 /// Clips the gradient of one shard, where the method says so.
 void ShardRunner::clip(Tower& tower) const {
   const double limit = method_.clip.per_shard_norm;
-  double weight = std::isinf(tower.weights.back()) ? 1 : tower.weights.back();
-  if (tower.counting.back() > 0) weight = std::max(weight, 1.0);
+  const double weight = clip_weight(tower, tower.weights.size() - 1);
   if (limit > 0 && weight > 0)
     clip_to_norm(tower.taken, weight * tower.pass.loss_scale, limit);
   else
     tower.taken.clear();
-}
-
-/// Keeps what a loss function returned, but for its graph. False when the loss is known to be bad,
-/// which spares the rest.
-bool ShardRunner::keep(Tower& tower, Loss& loss) const {
-  const bool total = loss.divisor == Loss::Divisor::nothing;
-  tower.loss_sums.push_back(loss.sum.detach());
-  tower.weights.push_back(total ? std::numeric_limits<double>::infinity() : loss.weight);
-  tower.counting.push_back(loss.counts_without_weight ? 1 : 0);
-  if (!loss.metrics.empty() || !loss.outputs.empty())
-    tower.brought.push_back(
-        {.metrics = std::move(loss.metrics), .outputs = std::move(loss.outputs)});
-  if (!loss.sum.is_cpu() && !tower.in_head) return true;
-  read_losses(tower);
-  return std::isfinite(tower.losses.back());
 }
 
 void ShardRunner::backward(Tower& tower, const std::vector<torch::Tensor>& roots,
@@ -197,19 +136,6 @@ void ShardRunner::backward(Tower& tower, const std::vector<torch::Tensor>& roots
   torch::autograd::backward(roots, slopes);
 }
 
-/// Reads from the device the losses that were not read before.
-void ShardRunner::read_losses(Tower& tower) const {
-  const std::size_t first = tower.losses.size();
-  for (std::size_t i = first; i < tower.loss_sums.size(); ++i)
-    tower.losses.push_back(tower.loss_sums[i].defined() ? tower.loss_sums[i].item<double>() : 0);
-  if (method_.non_finite == NonFinite::skip) return;
-  for (std::size_t i = first; i < tower.losses.size(); ++i) {
-    if (std::isfinite(tower.losses[i])) continue;
-    tower.shard = tower.in_head ? -1 : tower.shards.first + static_cast<int>(i);
-    throw NonFiniteError("the loss is " + std::to_string(tower.losses[i]));
-  }
-}
-
 /// Autograd has accumulated the gradient of a parameter: called in the middle of backward, and on
 /// an accelerator by autograd's thread of that device.
 void ShardRunner::gradient_ready(Place place, std::size_t parameter) {
@@ -219,14 +145,7 @@ void ShardRunner::gradient_ready(Place place, std::size_t parameter) {
     throw ConfigError("the head of the loss over the whole batch uses parameter '" + seat.name +
                       "'; use parameters in rows(model, shard) only.");
   if (!tower || tower->shard < 0) return;  // a backward of the caller's own
-  if (tower->clock.stage() != Stage::backward)
-    throw ConfigError("the loss function called backward(), and parameter '" + seat.name +
-                      "' got a gradient; return the loss, all of its parts added up, and leave "
-                      "backward() to Lockstep.");
-  if (std::exchange(tower->accumulated[parameter], char{1}))
-    throw ConfigError("parameter '" + seat.name +
-                      "' got two gradients in one shard: a function of the model runs a backward "
-                      "of its own on it; use torch::autograd::grad there.");
+  note_ready(*tower, parameter, seat.name, "the loss function");
   torch::Tensor gradient =
       take_gradient(replicas_[place].tensors.trainable[parameter].tensor, seat);
   if (method_.clip.per_shard_norm > 0)

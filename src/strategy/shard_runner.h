@@ -39,13 +39,11 @@ class ShardRunner {
   bool begin_shard(Tower& tower, detail::Shards& shards);
   void end_forward(Tower& tower);
   void end_shard(Tower& tower);
-  bool keep(Tower& tower, Loss& loss) const;
   void backward(Tower& tower, const std::vector<torch::Tensor>& roots,
                 const std::vector<torch::Tensor>& slopes) const;
   std::vector<collective::TensorList> run_head(Tower& tower, const detail::ShardWork& work,
                                                const std::vector<collective::TensorList>& rows);
   void clip(Tower& tower) const;
-  void read_losses(Tower& tower) const;
   void gradient_ready(Place place, std::size_t parameter);
   void add_gradient(Tower& tower, std::size_t parameter, torch::Tensor gradient) const;
 

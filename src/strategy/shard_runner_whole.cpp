@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "strategy/shard_losses.h"
 #include "strategy/shard_runner.h"
 #include "strategy/shard_scope.h"
 
@@ -70,7 +71,7 @@ std::vector<collective::TensorList> ShardRunner::run_head(
   }
   {
     Loss loss = in_scope(tower, method_, method_.shards, [&] { return work.head(all); });
-    if (keep(tower, loss)) backward(tower, {scaled(loss.sum, tower.pass)}, {});
+    if (keep(tower, loss, method_)) backward(tower, {scaled(loss.sum, tower.pass)}, {});
   }
   std::vector<std::int64_t> row(some->size());
   for (std::size_t shard = 0; shard < rows.size(); ++shard)

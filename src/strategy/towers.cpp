@@ -38,6 +38,46 @@ Failure current_failure(const Tower& tower) {
   return failure;
 }
 
+void make_slices(Tower& tower, const Flats& whole, const std::vector<arena::Layout>& layouts,
+                 const std::vector<arena::Bucket>& buckets, int towers, const Method& method) {
+  const Flats parameters = slices_of(whole, buckets, tower.rank, towers);
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    const arena::Layout& layout = layouts[buckets[i].arena];
+    const arena::Slice range = arena::slice_of(buckets[i], tower.rank, towers);
+    const torch::Tensor gradient =
+        arena::allocate(range.size(), layout.dtype, parameters[i].device());
+    const auto blocks =
+        static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
+    tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
+    tower.updates.emplace_back(layout, range, parameters[i], gradient, method);
+  }
+}
+
+std::unique_ptr<collective::Collective> make_collective(std::span<const Member> members,
+                                                        const Method& method, const Where& where,
+                                                        const std::vector<arena::Layout>& layouts,
+                                                        const std::vector<arena::Bucket>& buckets,
+                                                        bool has_cores) {
+  const int count = static_cast<int>(members.size());
+  const DeviceKind kind = where.devices.front().kind;
+  auto meeting = std::make_unique<collective::ThreadMeeting>(count, kind, has_cores);
+  if (!device::is_accelerator(kind))
+    return std::make_unique<collective::SharedMemory>(std::move(meeting), method.shards);
+  const bool fast = method.reduction == Reduction::fast;
+  std::vector<collective::Party> parties;
+  std::vector<Device> devices;
+  for (const auto& [tower, parameters] : members) {
+    devices.push_back(tower.device);
+    const ShardRange range = fast ? ShardRange{tower.rank, tower.rank + 1} : tower.shards;
+    parties.push_back({tower.device, range.first, range.end, parameters});
+  }
+  return std::make_unique<collective::Exchange>(
+      std::move(parties),
+      collective::ExchangeShape{fast ? count : method.shards, layouts, buckets, where.exchange,
+                                method.reduction},
+      std::move(meeting), collective::make_transport(where.exchange.transport, devices));
+}
+
 Towers::Towers(const Method& method, const Where& where, Ties ties, device::TowerPool& pool,
                const Replicas& replicas, const ParameterMap& map, MakeCollective make_collective)
     : method_(method),
@@ -65,26 +105,13 @@ void Towers::make(const std::vector<Place>& places) {
   }
   run([this](Tower& tower) {  // each thread touches its slots first
     tower.generator = device::make_generator(tower.device);
-    if (ties_ == Ties::together) make_slices(tower);
+    if (ties_ == Ties::together)
+      make_slices(tower, replicas_.parameters(tower.place), map_.layouts, map_.buckets, size(),
+                  made_with_);
   });
   if (ties_ == Ties::together) collective_ = make_collective(towers_);
   for (std::size_t i = 0; i < towers_.size() && ties_ == Ties::alone; ++i)
     alone_.push_back(make_collective({&towers_[i], 1}));
-}
-
-void Towers::make_slices(Tower& tower) {
-  const Flats parameters =
-      slices_of(replicas_.parameters(tower.place), map_.buckets, tower.rank, size());
-  for (std::size_t i = 0; i < map_.buckets.size(); ++i) {
-    const arena::Layout& layout = map_.layouts[map_.buckets[i].arena];
-    const arena::Slice range = arena::slice_of(map_.buckets[i], tower.rank, size());
-    const torch::Tensor gradient =
-        arena::allocate(range.size(), layout.dtype, parameters[i].device());
-    const auto blocks =
-        static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
-    tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
-    tower.updates.emplace_back(layout, range, parameters[i], gradient, made_with_);
-  }
 }
 
 void Towers::assign(const Ranges& ranges) {
@@ -122,25 +149,12 @@ collective::Collective& Towers::collective_of(const Tower& tower) {
 
 std::unique_ptr<collective::Collective> Towers::make_collective(
     std::span<const Tower> towers) const {
-  const int count = static_cast<int>(towers.size());
-  if (make_test_collective_) return make_test_collective_(count, method_.shards);
-  const DeviceKind kind = where_.devices.front().kind;
-  auto meeting = std::make_unique<collective::ThreadMeeting>(count, kind, pool_.has_cores());
-  if (!device::is_accelerator(kind))
-    return std::make_unique<collective::SharedMemory>(std::move(meeting), method_.shards);
-  const bool fast = method_.reduction == Reduction::fast;
-  std::vector<collective::Party> parties;
-  std::vector<Device> devices;
-  for (const Tower& tower : towers) {
-    devices.push_back(tower.device);
-    const ShardRange range = fast ? ShardRange{tower.rank, tower.rank + 1} : tower.shards;
-    parties.push_back({tower.device, range.first, range.end, replicas_.parameters(tower.place)});
-  }
-  return std::make_unique<collective::Exchange>(
-      std::move(parties),
-      collective::ExchangeShape{fast ? count : method_.shards, map_.layouts, map_.buckets,
-                                where_.exchange, method_.reduction},
-      std::move(meeting), collective::make_transport(where_.exchange.transport, devices));
+  if (make_test_collective_)
+    return make_test_collective_(static_cast<int>(towers.size()), method_.shards);
+  std::vector<Member> members;
+  for (const Tower& tower : towers) members.push_back({tower, replicas_.parameters(tower.place)});
+  return strategy::make_collective(members, method_, where_, map_.layouts, map_.buckets,
+                                   pool_.has_cores());
 }
 
 void Towers::start(const Job& job) {

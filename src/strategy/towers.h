@@ -53,6 +53,24 @@ class FirstFailure {
   std::optional<Failure> failure_;  // guarded by mutex_
 };
 
+/// Gives a tower, one of so many that share the update, its slices of the buckets of `whole`
+/// arenas, with fresh slots. `layouts` must live on.
+void make_slices(Tower& tower, const Flats& whole, const std::vector<arena::Layout>& layouts,
+                 const std::vector<arena::Bucket>& buckets, int towers, const Method& method);
+
+/// A tower, and whole arenas of the parameters where it updates them.
+struct Member {
+  const Tower& tower;
+  const Flats& parameters;
+};
+
+/// How `members` combine, in order of their ranks: the devices decide.
+std::unique_ptr<collective::Collective> make_collective(std::span<const Member> members,
+                                                        const Method& method, const Where& where,
+                                                        const std::vector<arena::Layout>& layouts,
+                                                        const std::vector<arena::Bucket>& buckets,
+                                                        bool has_cores);
+
 /// How towers compute a batch: its shards dealt out among all of them, or one tower all of them.
 enum class Ties { together, alone };
 
@@ -104,7 +122,6 @@ class Towers {
 
  private:
   TreeSum tree_sum(Rank rank, ShardRange range) const;
-  void make_slices(Tower& tower);
   std::unique_ptr<collective::Collective> make_collective(std::span<const Tower> towers) const;
 
   // Constant after construction.

@@ -4,49 +4,29 @@
 #include <cmath>
 
 #include "device/accelerator.h"
-#include "optim/rules.h"
 
 namespace lockstep::strategy {
 
-namespace {
-
-/// What sums over the batch are divided by, when `weight` is the sum of all shards' weights.
-double divisor(const Tower& tower, double weight) {
-  if (!std::isinf(weight)) return weight;
-  const auto counts = [](double own) { return own > 0 && !std::isinf(own); };
-  if (std::ranges::any_of(tower.weights, counts))
-    throw ConfigError(
-        "some shards returned Loss::total, others a mean or a sum with a weight; all shards of a "
-        "step return the same kind.");
-  return 1;
-}
-
-}  // namespace
-
 // One step on one device: the whole algorithm, as in Engine::train. Sums over the batch are those
 // of the last stage, for the others bring none.
-PipelineEngine::Outcome PipelineEngine::train(StageTower& at, const detail::StageWork& work) {
+Outcome PipelineEngine::train(StageTower& at, const detail::StageWork& work) {
   Tower& tower = at.tower;
   Outcome outcome{.selected = tower.pass.selected};
   const auto sum = [&](const collective::SumTerms& terms) {
     return meeting_->sum(at.number, {&terms, 1});
   };
+  const Adding adding{sum, at.number == 0};
   runner_->run(at, work);
 
   at.enter(Stage::reduce);
-  outcome.weight = divisor(tower, sum(tower.weight_terms));
-  if (outcome.weight < 1 && sum(tower.counting_terms) > 0) outcome.weight = 1;
-  outcome.loss = sum(tower.loss_terms) / outcome.weight;
-  if (!std::isfinite(outcome.loss)) return outcome;  // weightless, or not finite and to be skipped
+  if (!weigh(tower, adding, outcome)) return outcome;  // weightless, or not finite
   if (options_.method.clip.per_shard_norm > 0) {
     runner_->bring_norms(at, shard_norms_);
     meeting_->meet(at.number);
     runner_->clip_shards(at, shard_norms_);
   }
   reduce(at, outcome);
-  if (!acceptable(at, outcome)) return outcome;
-  const double limit = options_.method.clip.global_norm;
-  outcome.clipped = limit > 0 && outcome.norm > limit;
+  if (!accept(tower, adding, options_.method, outcome)) return outcome;
   update(at, outcome);
   outcome.applied = true;
   return outcome;
@@ -67,36 +47,13 @@ void PipelineEngine::reduce(StageTower& at, Outcome& outcome) {
   outcome.norm = std::sqrt(meeting_->sum(at.number, tower.square_terms));
 }
 
-/// Whether a step with this gradient norm is to be applied. All towers come to the same answer; to
-/// refuse the step, one that has the bad shard throws.
-bool PipelineEngine::acceptable(StageTower& at, Outcome& outcome) {
-  if (std::isfinite(outcome.norm)) return true;
-  outcome.overflow = loss_scale_.value() > 1;
-  if (outcome.overflow || options_.method.non_finite == NonFinite::skip) return false;
-  Tower& tower = at.tower;
-  const int shard = tower.gradients.non_finite_shard();
-  tower.culprits.assign(1, shard >= 0 ? 1.0 : 0.0);
-  tower.culprit_terms = tower.culprits;
-  const double culprits = meeting_->sum(at.number, {&tower.culprit_terms, 1});
-  if (shard >= 0 || (culprits == 0 && at.number == 0)) {
-    tower.shard = shard;
-    throw NonFiniteError(shard >= 0 ? "the gradient is not finite"
-                                    : "the sum of the gradients is not finite");
-  }
-  return false;
-}
-
 /// Updates the tower's slices; afterwards it has what the others of its stage updated, and stages
 /// that share its parameters have them too.
 void PipelineEngine::update(StageTower& at, const Outcome& outcome) {
   const torch::NoGradGuard no_grad;
   Tower& tower = at.tower;
   at.enter(Stage::update);
-  const optim::Moment moment{.updates = updates_,
-                             .clip_factor = clip_factor(outcome),
-                             .average_keep = average_keep(),
-                             .numbers = numbers_.get(),
-                             .selected = outcome.selected};
+  const optim::Moment moment = moment_of(options_.method, updates_, numbers_, outcome);
   for (optim::SliceUpdate& slice : tower.updates)
     slice.apply(options_.method, moment, outcome.reached);
   if (!tower.slices.empty()) tower.collective->gather(tower.rank);
@@ -104,17 +61,6 @@ void PipelineEngine::update(StageTower& at, const Outcome& outcome) {
     for (auto& [parameter, copy] : memory_of(at.replica, stage).copies)
       if (plan_->owner(parameter) == at.stage_index())
         copy.copy_(room_of(at.replica, at.stage_index(), parameter), /*non_blocking=*/true);
-}
-
-double PipelineEngine::clip_factor(const Outcome& outcome) const {
-  return outcome.clipped ? options_.method.clip.global_norm / outcome.norm : 1;
-}
-
-double PipelineEngine::average_keep() const {
-  if (!options_.method.moving_average) return 0;
-  const auto step = static_cast<double>(updates_);
-  const auto [decay, warm_up] = *options_.method.moving_average;
-  return warm_up ? std::min(decay, (1 + step) / (10 + step)) : decay;
 }
 
 StepResult PipelineEngine::step(const detail::StageWork& work) {
@@ -180,7 +126,9 @@ Pass PipelineEngine::begin_pass(const detail::StageWork& work) {
     }
   shard_norms_.assign(static_cast<std::size_t>(options_.method.shards),
                       {std::vector<double>(map_->seats.size())});
-  return {.step = steps_, .loss_scale = loss_scale_.value(), .selected = selection(work.update)};
+  return {.step = steps_,
+          .loss_scale = loss_scale_.value(),
+          .selected = selection_.of(work.update, whole().trainable(), *map_)};
 }
 
 /// Of all models: what the next backward is about.
@@ -202,20 +150,6 @@ void PipelineEngine::settle_buffers() {
     by_shard.insert(by_shard.end(), at->last_buffers.begin(), at->last_buffers.end());
   whole().average_buffers(by_shard);
   whole().commit_buffers();
-}
-
-/// By parameter: whether it is trained in a step on those that match `update`.
-std::vector<char> PipelineEngine::selection(const std::string& update) {
-  std::vector<char> selected = whole().trainable();
-  std::vector<char>& meant = matches_[update];
-  if (meant.empty())
-    for (const arena::Seat* seat : map_->seats) meant.push_back(optim::matches(update, seat->name));
-  for (std::size_t i = 0; i < selected.size(); ++i) selected[i] = selected[i] && meant[i];
-  if (std::ranges::find(selected, 1) == selected.end())
-    throw ConfigError("update = '" + update +
-                      "' matches no trainable parameter; the model's first is '" +
-                      map_->seats.front()->name + "'.");
-  return selected;
 }
 
 void PipelineEngine::run(const Job& job) {
@@ -293,16 +227,13 @@ bool PipelineEngine::go_on_without(const TowerError& error) {
     make_towers();
     restore_kept(kept_);
   });
-  pending_notes_.push_back(std::string(error.what()) +
-                           ". The other replicas go on without its replica.");
+  notes_.add(std::string(error.what()) + ". The other replicas go on without its replica.");
   return true;
 }
 
 void PipelineEngine::set_trainable(const std::string& pattern, bool trainable) {
-  std::vector<std::string> names;
-  for (const arena::Seat* seat : map_->seats) names.push_back(seat->name);
   std::vector<char> flags = whole().trainable();
-  const std::vector<char> chosen = optim::matching("set_trainable: pattern", pattern, names);
+  const std::vector<char> chosen = matching("set_trainable: pattern", pattern, *map_);
   for (std::size_t i = 0; i < flags.size(); ++i)
     if (chosen[i]) flags[i] = trainable;
   whole().require_gradients(flags);

@@ -3,7 +3,9 @@
 // The engine of Pipeline: one exact step through all stages.
 //
 // pipeline_engine.cpp    the step
-// pipeline_setup.cpp     models, the trial, memory and towers
+// pipeline_setup.cpp     models and towers
+// pipeline_trial.cpp     which stage uses which parameter
+// pipeline_memory.cpp    where the weights are, and how they get there
 // pipeline_evaluate.cpp  evaluation
 // pipeline_state.cpp     what is saved and loaded
 // pipeline_report.cpp    what a step tells
@@ -20,7 +22,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,11 @@
 #include "device/tower_pool.h"
 #include "optim/loss_scale.h"
 #include "optim/update_numbers.h"
+#include "strategy/outcome.h"
 #include "strategy/pipeline/stage_runner.h"
+#include "strategy/selection.h"
+#include "strategy/step_report.h"
+#include "strategy/surviving.h"
 #include "strategy/torn.h"
 #include "strategy/towers.h"
 
@@ -71,25 +76,14 @@ class PipelineEngine {
   Place shown();
 
  private:
-  /// What all towers have agreed on in a step; each computes the same, the first one's is kept.
-  struct Outcome {
-    double loss = 0, weight = 0, norm = 0;
-    bool applied = false, clipped = false, overflow = false;
-    std::vector<char> reached = {};   ///< by parameter: a shard has a gradient for it
-    std::vector<char> selected = {};  ///< by parameter: the step was about it
-  };
   using Job = std::function<void(StageTower&)>;
 
   // The step.
   StepResult attempt(const detail::StageWork& work, Seconds begin);
   Outcome train(StageTower& at, const detail::StageWork& work);
   void reduce(StageTower& at, Outcome& outcome);
-  bool acceptable(StageTower& at, Outcome& outcome);
   void update(StageTower& at, const Outcome& outcome);
-  double clip_factor(const Outcome& outcome) const;
-  double average_keep() const;
   Pass begin_pass(const detail::StageWork& work);
-  std::vector<char> selection(const std::string& update);
   void require_gradients(const std::vector<char>& wanted);
   std::optional<Failure> run_together(const Job& job);
   void run(const Job& job);
@@ -103,7 +97,6 @@ class PipelineEngine {
   void make_memory();
   void seat(const StageTower& at);
   void make_towers();
-  void make_slices(StageTower& at);
   std::unique_ptr<collective::Collective> make_collective(std::size_t stage);
   StageMemory& memory_of(int replica, std::size_t stage);
   torch::Tensor room_of(int replica, std::size_t stage, std::size_t parameter);
@@ -121,29 +114,19 @@ class PipelineEngine {
   Flats collect_gradients();
   void mirror(const StageTower& at);
   State copy_of_state();
-  std::map<std::string, std::string> changed_fields() const;
-  void note_changes(const State& state);
 
   // Failures.
   void fail(const Failure& failure) const;
   template <class Work>
   auto surviving(const char* stage, const Work& work) {
-    for (;;) try {
-        return work();
-      } catch (const TowerError& error) {
-        if (!go_on_without(error)) throw;
-      } catch (const DeviceLost& lost) {
-        const TowerError error(lost.device, steps_, -1, stage, std::current_exception());
-        if (!go_on_without(error)) throw error;
-      }
+    const auto go_on = [this](const TowerError& error) { return go_on_without(error); };
+    return strategy::surviving(stage, steps_, go_on, work);
   }
   bool go_on_without(const TowerError& error);
 
   // Reports.
   StepResult report(std::int64_t step, const detail::StageWork& work, const Outcome& outcome,
                     Seconds begin);
-  TowerReport report_of(const StageTower& at) const;
-  std::vector<std::string> notes(const Outcome& outcome);
   void note_plan();
   void trace();
 
@@ -203,9 +186,8 @@ class PipelineEngine {
   bool stale_ = false;         // the whole model has not got the last update
   bool shown_ = false;         // the caller may have written to it
   std::int64_t versions_ = 0;  // of its tensors when all were alike
-  std::map<std::string, std::vector<char>> matches_;
-  std::set<std::string> noted_;
-  std::vector<std::string> pending_notes_;
+  Selection selection_;
+  Notes notes_;
 };
 
 }  // namespace lockstep::strategy

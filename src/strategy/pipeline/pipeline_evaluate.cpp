@@ -1,53 +1,9 @@
-#include "device/autocast.h"
-#include "device/device_scope.h"
-#include "device/random_stream.h"
-#include "strategy/pipeline/pipeline_engine.h"
-#include "strategy/task_queue.h"
-
 #include "device/accelerator.h"
+#include "device/random_stream.h"
+#include "strategy/evaluation.h"
+#include "strategy/pipeline/pipeline_engine.h"
 
 namespace lockstep::strategy {
-namespace {
-
-/// Puts a model into evaluation mode and back to exactly what it was, module by module.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(Replica& replica) : replica_(replica) {
-    for (const auto& module : replica.modules) training_.push_back(module->is_training());
-    replica.module->eval();
-  }
-  ~EvaluationMode() {
-    // train() goes down to children; they come after their parents here.
-    for (std::size_t i = 0; i < training_.size(); ++i) replica_.modules[i]->train(training_[i]);
-  }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  Replica& replica_;
-  std::vector<bool> training_;
-};
-
-/// Takes tasks out of a queue until there are no more, and runs them on the model at `place`.
-void work_off(TaskQueue& tasks, Place place, StageModels& models, const Flats& buffers,
-              const Method& method) {
-  const torch::NoGradGuard no_grad;
-  const EvaluationMode mode(models[place]);
-  const device::DeviceScope scope(torch::Device(torch::kCPU));
-  const device::AutocastScope autocast(torch::kCPU, method.precision);
-  at::Generator generator = device::make_generator(Device{});
-  while (const auto task = tasks.pop()) {
-    copy_all(models[place].buffers, buffers);
-    models[place].watch.begin_shard(models[place].tensors);
-    generator.set_current_seed(
-        device::stream_seed(method.seed, device::kEvaluateStream, task->number));
-    const device::RandomScope random(generator);
-    task->run(place);
-    models.check(place);
-  }
-}
-
-}  // namespace
 
 /// On the CPU, where the whole model is, by the threads of all devices.
 void PipelineEngine::run_tasks(const std::function<Task()>& next) {
@@ -64,7 +20,20 @@ void PipelineEngine::run_tasks(const std::function<Task()>& next) {
   std::exception_ptr first;
   const std::function<void(int)> job = [&](int device) {
     try {
-      work_off(queue, {device}, *models_, buffers, options_.method);
+      const Place place{device};
+      Replica& model = (*models_)[place];
+      const auto begin = [&] {
+        copy_all(model.buffers, buffers);
+        model.watch.begin_shard(model.tensors);
+      };
+      work_off(queue,
+               {.place = place,
+                .replica = model,
+                .device = torch::Device(torch::kCPU),
+                .generator = device::make_generator(Device{}),
+                .begin = begin,
+                .end = [&] { models_->check(place); }},
+               options_.method);
     } catch (...) {
       const std::scoped_lock lock(mutex);
       if (!first) first = std::current_exception();
@@ -72,17 +41,7 @@ void PipelineEngine::run_tasks(const std::function<Task()>& next) {
     }
   };
   pool_.start(job);
-  std::exception_ptr unreadable;  // what the caller's range threw
-  try {
-    for (std::int64_t number = 0;; ++number) {
-      Task task = next();
-      if (!task || !queue.push({number, std::move(task)})) break;
-    }
-    queue.close();
-  } catch (...) {
-    unreadable = std::current_exception();
-    queue.cancel();
-  }
+  const std::exception_ptr unreadable = feed(queue, next);  // what the caller's range threw
   pool_.finish();
   for (int device = 0; device < pool_.size(); ++device) {
     const Replica& model = (*models_)[{device}];

@@ -11,18 +11,6 @@ namespace lockstep::strategy {
 
 namespace {
 
-/// What the step took, as all towers see it; what a tower does not account for, it waited.
-void settle_times(StepReport& report, Seconds on_host) {
-  const auto total = [](const TowerReport& tower) {
-    Seconds all{};
-    for (const auto& [name, time] : kStageTimes) all += tower.*time;
-    return all;
-  };
-  report.time = on_host;
-  for (const TowerReport& tower : report.towers) report.time = std::max(report.time, total(tower));
-  for (TowerReport& tower : report.towers) tower.wait += report.time - total(tower);
-}
-
 std::string megabytes(std::int64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
@@ -35,62 +23,17 @@ Seconds PipelineEngine::now() const { return device::host_now(kind()); }
 
 StepResult PipelineEngine::report(std::int64_t step, const detail::StageWork& work,
                                   const Outcome& outcome, Seconds begin) {
-  StepResult result{{.step = step,
-                     .phase = work.phase,
-                     .applied = outcome.applied,
-                     .loss = outcome.loss,
-                     .weight = outcome.weight,
-                     .gradient_norm = outcome.norm,
-                     .clipped = outcome.clipped}};
-  result.notes = notes(outcome);
+  StepResult result = result_of(step, work.phase, outcome);
+  result.notes = notes_.take(outcome, *map_);
   if (options_.where.trace) trace();
-  StepResults results;
+  BatchResults results;
   for (const auto& at : towers_) {
-    result.towers.push_back(report_of(*at));
+    result.towers.push_back(report_of(at->tower));
     at->tower.gradients.clear();
-    if (at->stage + 1 < stages()) continue;
-    result.rows = result.rows && at->tower.rows ? std::optional(*result.rows + *at->tower.rows)
-                                                : std::nullopt;
-    for (const ShardResults& shard : at->tower.results) results.add(shard);
+    if (at->stage + 1 == stages()) results.add(at->tower);
   }
-  for (const auto& [name, mean] : results.metrics()) {
-    result.metrics[name] = mean.value();
-    result.metric_weights[name] = mean.weight;
-  }
-  result.outputs = results.outputs();
+  results.put_into(result);
   settle_times(result, now() - begin);
-  return result;
-}
-
-TowerReport PipelineEngine::report_of(const StageTower& at) const {
-  const Tower& tower = at.tower;
-  return {.device = tower.device.name(),
-          .shards = tower.computed,
-          .rows = tower.rows,
-          .loss = tower.loss().value(),
-          .weight = tower.loss().weight,
-          .input = tower.clock.in(Stage::input),
-          .forward = tower.clock.in(Stage::forward),
-          .backward = tower.clock.in(Stage::backward),
-          .wait = tower.clock.in(Stage::wait),
-          .reduce = tower.clock.in(Stage::reduce),
-          .update = tower.clock.in(Stage::update),
-          .peak_bytes = device::memory(tower.device).peak_bytes};
-}
-
-/// What is worth saying and was not said before.
-std::vector<std::string> PipelineEngine::notes(const Outcome& outcome) {
-  const std::vector<char>& reached = outcome.reached;
-  std::vector<std::string> result = std::exchange(pending_notes_, {});
-  const bool any = std::ranges::find(reached, 1) != reached.end();
-  for (std::size_t i = 0; any && i < reached.size(); ++i)
-    if (!reached[i] && outcome.selected[i] && noted_.insert(map_->seats[i]->name).second)
-      result.push_back("parameter '" + map_->seats[i]->name +
-                       "' got no gradient: it is left as it is.");
-  for (const Fallback& fallback : fallbacks())
-    if (noted_.insert(fallback.op + " for " + fallback.device).second)
-      result.push_back(fallback.op + " runs on the CPU for " + fallback.device + ": " +
-                       fallback.reason + ".");
   return result;
 }
 
@@ -117,7 +60,7 @@ void PipelineEngine::note_plan() {
         devices += (devices.empty() ? "" : ", ") + at->tower.device.name();
         flights = std::min(at->modules.size(), static_cast<std::size_t>(at->tower.shards.size()));
       }
-    pending_notes_.push_back(
+    notes_.add(
         "stage " + std::to_string(stage + 1) + " of " + std::to_string(plan_->stages()) + " on " +
         devices + ": " + std::to_string(parameters) + " parameters, " + megabytes(bytes) +
         (copies > 0 ? ", copies of " + std::to_string(copies) + " others, " + megabytes(copied)

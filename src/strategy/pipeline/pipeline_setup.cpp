@@ -1,14 +1,12 @@
-#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <algorithm>
 
-#include "collective/exchange.h"
-#include "collective/shared_memory.h"
 #include "device/accelerator.h"
 #include "optim/rules.h"
 #include "strategy/pipeline/pipeline_engine.h"
 #include "strategy/pipeline/schedule.h"
+#include "strategy/ready_hook.h"
 #include "strategy/setup.h"
 #include "strategy/shard_scope.h"
 
@@ -33,37 +31,6 @@ PipelineOptions checked(PipelineOptions options) {
   options.where = std::move(common.where);
   return options;
 }
-
-/// Calls a function when autograd has accumulated a gradient.
-class ReadyHook : public torch::autograd::PostAccumulateGradHook {
- public:
-  explicit ReadyHook(std::function<void()> ready) : ready_(std::move(ready)) {}
-  void operator()(const torch::autograd::Variable&) override { ready_(); }
-
- private:
-  std::function<void()> ready_;
-};
-
-/// While it lives, all parameters of a model that can have gradients do, so that graphs show them.
-class AllTrainable {
- public:
-  explicit AllTrainable(arena::Tensors& tensors) {
-    for (auto* list : {&tensors.trainable, &tensors.frozen})
-      for (arena::Entry& entry : *list)
-        if (entry.tensor.is_floating_point() && !entry.tensor.requires_grad()) {
-          entry.tensor.set_requires_grad(true);
-          changed_.push_back(entry.tensor);
-        }
-  }
-  ~AllTrainable() {
-    for (torch::Tensor& tensor : changed_) tensor.set_requires_grad(false);
-  }
-  AllTrainable(const AllTrainable&) = delete;
-  AllTrainable& operator=(const AllTrainable&) = delete;
-
- private:
-  std::vector<torch::Tensor> changed_;
-};
 
 }  // namespace
 
@@ -105,14 +72,13 @@ PipelineEngine::PipelineEngine(PipelineOptions options, const Factory& replica, 
       input_streams_.push_back(device::new_stream(device));
   for (const std::string& note : {oversubscription(options_.where.devices, inventory()),
                                   uneven_shards(options_.method.shards, count)})
-    if (!note.empty()) pending_notes_.push_back(note);
+    if (!note.empty()) notes_.add(note);
   versions_ = versions();
 }
 
 PipelineEngine::~PipelineEngine() {
   for (const Replica& model : models_->others())  // the caller may keep its tensors
-    for (const arena::Entry& entry : model.tensors.trainable)
-      torch::autograd::impl::set_post_acc_grad_hooks(entry.tensor, nullptr);
+    call_no_more(model.tensors.trainable);
 }
 
 bool PipelineEngine::accelerators() const { return device::is_accelerator(kind()); }
@@ -147,71 +113,6 @@ void PipelineEngine::make_models(const Factory& replica) {
   optim::validate(options_.method, names);
 }
 
-void PipelineEngine::trial(detail::Shards& shards, const Trial& work) {
-  whole().adopt();
-  const Place place{0};
-  Replica& model = models_->first();
-  bool any = false;
-  for (int shard = 0; shard < shards.count(); ++shard) {
-    shards.at(shard).rows = shards.load(shard, torch::kCPU);
-    if (shards.at(shard).rows == 0) continue;
-    any = true;
-    bool more = false;
-    std::exception_ptr failure;
-    pool_.run([&](int tower) {
-      if (tower == 0) try {
-          at::Generator generator = device::make_generator(Device{});
-          generator.set_current_seed(device::stream_seed(options_.method.seed, steps_, shard));
-          const device::RandomScope random(generator);
-          const device::DeviceScope scope(torch::Device(torch::kCPU));
-          const AllTrainable all(model.tensors);
-          model.watch.begin_audit(model.tensors);  // writes that leave no version, too
-          more = work(place, shard);
-          model.watch.end_audit(model.tensors);
-          model.parts.require_same(*model.module);
-          models_->check(place);
-        } catch (...) {
-          failure = std::current_exception();
-        }
-    });
-    drop_gradients(model.tensors.trainable);
-    drop_gradients(model.tensors.frozen);
-    if (whole().weights_written()) torn_.mark();
-    whole().recover();
-    if (failure)
-      throw TowerError(Device{}.name(), steps_, shard, "trial of the stages on the CPU", failure);
-    if (!more) return;
-  }
-  if (!any)
-    throw ConfigError(
-        "the batch of the first step has no rows, so there is nothing to find out with which "
-        "stage uses which parameter; begin with another batch.");
-}
-
-/// Runs each stage once, cut off from the one before, and looks at its graph; with more shards
-/// until all parameters were seen.
-std::unique_ptr<StagePlan> PipelineEngine::plan_of(const detail::StageWork& work) {
-  const arena::Tensors& tensors = models_->first().tensors;
-  std::vector<Used> used(work.stages(), used_by({}, tensors));
-  detail::Shards& shards = *work.shards.back();
-  trial(shards, [&](Place place, int shard) {
-    detail::Crossing crossing;
-    for (std::size_t stage = 0; stage < work.parts.size(); ++stage) {
-      crossing = work.parts[stage](place, shards, shard, std::move(crossing));
-      used[stage].join(used_by(crossing.tensors, tensors));
-      for (torch::Tensor& tensor : crossing.tensors)
-        if (tensor.defined()) tensor = tensor.detach().requires_grad_(tensor.requires_grad());
-    }
-    const Loss loss = work.last(place, shards, shard, shards.at(shard).rows, std::move(crossing));
-    used.back().join(used_by({loss.sum}, tensors));
-    Used all;
-    for (const Used& stage : used) all.join(stage);
-    return std::ranges::find(all.trainable, 0) != all.trainable.end() ||
-           std::ranges::find(all.frozen, 0) != all.frozen.end();
-  });
-  return std::make_unique<StagePlan>(used, tensors);
-}
-
 /// All that has to be there before a step: stages with their memory, and what the caller wrote.
 void PipelineEngine::prepare(const detail::StageWork& work) {
   whole().adopt();
@@ -231,7 +132,7 @@ void PipelineEngine::prepare(const detail::StageWork& work) {
       plan_.reset();
       throw;
     }
-    if (!work.note.empty()) pending_notes_.push_back(work.note);
+    if (!work.note.empty()) notes_.add(work.note);
     note_plan();
     if (!replays()) kept_.clear();
   } else if (shown_ || versions() != versions_) {
@@ -246,83 +147,6 @@ void PipelineEngine::prepare(const detail::StageWork& work) {
       models_->share_frozen(place);
       models_->share_modes(place);
     }
-}
-
-StageMemory& PipelineEngine::memory_of(int replica, std::size_t stage) {
-  return memories_[{accelerators() ? replica : 0, stage}];
-}
-
-/// Where a stage has a parameter that it holds.
-torch::Tensor PipelineEngine::room_of(int replica, std::size_t stage, std::size_t parameter) {
-  const bool copied = accelerators() && plan_->owner(parameter) != stage;
-  if (copied) return memory_of(replica, stage).copies.at(parameter);
-  const OwnSeat& own = seats_[parameter];
-  return arena::view(memory_of(replica, plan_->owner(parameter)).parameters[own.layout], *own.seat);
-}
-
-/// Memory for the parameters of every stage, and all models seated there.
-void PipelineEngine::make_memory() {
-  const torch::NoGradGuard no_grad;
-  layouts_.clear();
-  buckets_.clear();
-  for (std::size_t stage = 0; stage < plan_->stages(); ++stage) {
-    layouts_.emplace_back(map_->layouts, *plan_, stage);
-    buckets_.push_back(arena::buckets(layouts_.back().layouts,
-                                      accelerators() ? options_.where.exchange.bucket_bytes : 0));
-  }
-  seats_.assign(map_->seats.size(), {});
-  for (const StageLayout& stage : layouts_)
-    for (std::size_t i = 0; i < stage.layouts.size(); ++i)
-      for (const arena::Seat& seat : stage.layouts[i].seats) seats_[seat.entry] = {i, &seat};
-  norm_ = std::make_unique<StageNorm>(map_->layouts, layouts_);
-  const arena::Tensors& shown = models_->first().tensors;
-  for (const int replica : alive_)
-    for (std::size_t stage = 0; stage < plan_->stages(); ++stage) {
-      StageMemory& memory = memory_of(replica, stage);
-      if (!memory.parameters.empty() || !memory.start.empty()) continue;
-      const torch::Device device =
-          device::torch_device(pool_.device(replica * stages() + static_cast<int>(stage)));
-      memory.parameters = allocate(layouts_[stage].layouts, device);
-      if (stage == 0) memory.start = allocate(whole().buffer_layouts(), device);
-      if (!accelerators()) continue;
-      for (const arena::Seat* seat : map_->seats)
-        if (plan_->holds(stage, seat->entry) && plan_->owner(seat->entry) != stage)
-          memory.copies[seat->entry] =
-              torch::empty_strided(seat->sizes, seat->strides,
-                                   shown.trainable[seat->entry].tensor.options().device(device));
-      for (std::size_t i = 0; i < shown.frozen.size(); ++i)
-        if (plan_->holds_frozen(stage, i))
-          memory.frozen[i] = shown.frozen[i].tensor.detach().to(device);
-    }
-}
-
-void PipelineEngine::seat(const StageTower& at) {
-  const torch::NoGradGuard no_grad;
-  const int device = at.replica * stages() + at.stage;
-  for (const Place place : at.modules) {
-    Replica& model = (*models_)[place];
-    for (std::size_t i = 0; i < map_->seats.size(); ++i) {
-      torch::Tensor& tensor = model.tensors.trainable[i].tensor;
-      const std::size_t owner = plan_->owner(i);
-      if (!accelerators() || owner == at.stage_index())
-        arena::seat(tensor, memory_of(at.replica, owner).parameters[seats_[i].layout],
-                    *seats_[i].seat);
-      else if (plan_->holds(at.stage_index(), i))
-        tensor.set_data(at.memory->copies.at(i));
-      names_.name(tensor, map_->seats[i]->name);
-      torch::autograd::impl::set_post_acc_grad_hooks(
-          tensor, std::make_unique<ReadyHook>([this, device, place, i] {
-            if (StageTower* tower = tower_at_[static_cast<std::size_t>(device)])
-              runner_->gradient_ready(*tower, place, i);
-          }));
-    }
-    if (!accelerators()) continue;
-    for (auto& [i, tensor] : at.memory->frozen) model.tensors.frozen[i].tensor.set_data(tensor);
-    model.buffers = allocate(whole().buffer_layouts(), device::torch_device(at.tower.device));
-    for (std::size_t i = 0; i < model.buffers.size(); ++i)
-      for (const arena::Seat& seat : whole().buffer_layouts()[i].seats)
-        arena::seat(model.tensors.buffers[seat.entry].tensor, model.buffers[i], seat);
-  }
 }
 
 /// Makes the towers of the replicas that are alive, with fresh slots and even shards.
@@ -357,7 +181,9 @@ void PipelineEngine::make_towers() {
     }
   run([this](StageTower& at) {  // each thread touches its slots first
     seat(at);
-    make_slices(at);
+    at.tower.generator = device::make_generator(at.tower.device);
+    make_slices(at.tower, at.memory->parameters, layouts_[at.stage_index()].layouts,
+                buckets_[at.stage_index()], static_cast<int>(replicas()), made_with_);
   });
   meeting_ = std::make_unique<collective::ThreadMeeting>(static_cast<int>(towers_.size()), kind(),
                                                          pool_.has_cores());
@@ -365,85 +191,13 @@ void PipelineEngine::make_towers() {
     collectives_.push_back(make_collective(stage));
 }
 
-void PipelineEngine::make_slices(StageTower& at) {
-  Tower& tower = at.tower;
-  tower.generator = device::make_generator(tower.device);
-  const auto& buckets = buckets_[at.stage_index()];
-  const Flats parameters =
-      slices_of(at.memory->parameters, buckets, tower.rank, static_cast<int>(replicas()));
-  for (std::size_t i = 0; i < buckets.size(); ++i) {
-    const arena::Layout& layout = layouts_[at.stage_index()].layouts[buckets[i].arena];
-    const arena::Slice range =
-        arena::slice_of(buckets[i], tower.rank, static_cast<int>(replicas()));
-    const torch::Tensor gradient =
-        arena::allocate(range.size(), layout.dtype, parameters[i].device());
-    const auto blocks =
-        static_cast<std::size_t>((range.size() + arena::kBlock - 1) / arena::kBlock);
-    tower.slices.push_back({&layout, range, gradient, std::vector<double>(blocks)});
-    tower.updates.emplace_back(layout, range, parameters[i], gradient, made_with_);
-  }
-}
-
 /// Of the towers of a stage.
 std::unique_ptr<collective::Collective> PipelineEngine::make_collective(std::size_t stage) {
-  const auto count = static_cast<int>(replicas());
-  auto meeting = std::make_unique<collective::ThreadMeeting>(count, kind(), pool_.has_cores());
-  if (!accelerators())
-    return std::make_unique<collective::SharedMemory>(std::move(meeting), options_.method.shards);
-  const bool fast = options_.method.reduction == Reduction::fast;
-  std::vector<collective::Party> parties;
-  std::vector<Device> devices;
-  for (const auto& at : towers_) {
-    if (at->stage_index() != stage) continue;
-    const Tower& tower = at->tower;
-    devices.push_back(tower.device);
-    const ShardRange range = fast ? ShardRange{tower.rank, tower.rank + 1} : tower.shards;
-    parties.push_back({tower.device, range.first, range.end, at->memory->parameters});
-  }
-  return std::make_unique<collective::Exchange>(
-      std::move(parties),
-      collective::ExchangeShape{fast ? count : options_.method.shards, layouts_[stage].layouts,
-                                buckets_[stage], options_.where.exchange,
-                                options_.method.reduction},
-      std::move(meeting), collective::make_transport(options_.where.exchange.transport, devices));
-}
-
-/// From the whole model to all stages.
-void PipelineEngine::push() {
-  const torch::NoGradGuard no_grad;
-  const arena::Tensors& shown = models_->first().tensors;
-  for (const int replica : alive_)
-    for (std::size_t stage = 0; stage < plan_->stages(); ++stage) {
-      for (std::size_t i = 0; i < shown.trainable.size(); ++i)
-        if (plan_->owner(i) == stage || (accelerators() && plan_->holds(stage, i)))
-          room_of(replica, stage, i).copy_(shown.trainable[i].tensor);
-      for (auto& [i, tensor] : memory_of(replica, stage).frozen)
-        tensor.copy_(shown.frozen[i].tensor);
-    }
-  versions_ = versions();
-  shown_ = false;
-}
-
-/// From the stages to the whole model, if it has not got the last update.
-void PipelineEngine::pull() {
-  torn_.require_whole();
-  if (!stale_) return;
-  const torch::NoGradGuard no_grad;
-  const Flats& flats = whole().parameters({0});
-  for (std::size_t i = 0; i < flats.size(); ++i)
-    for (const arena::Seat& seat : map_->layouts[i].seats)
-      arena::view(flats[i], seat)
-          .copy_(room_of(alive_.front(), plan_->owner(seat.entry), seat.entry));
-  stale_ = false;
-}
-
-/// Grows whenever an operator writes to one of the whole model's tensors.
-std::int64_t PipelineEngine::versions() const {
-  const arena::Tensors& tensors = models_->first().tensors;
-  std::int64_t sum = 0;
-  for (const auto* list : {&tensors.trainable, &tensors.frozen})
-    for (const arena::Entry& entry : *list) sum += entry.tensor._version();
-  return sum;
+  std::vector<Member> members;
+  for (const auto& at : towers_)
+    if (at->stage_index() == stage) members.push_back({at->tower, at->memory->parameters});
+  return strategy::make_collective(members, options_.method, options_.where,
+                                   layouts_[stage].layouts, buckets_[stage], pool_.has_cores());
 }
 
 void PipelineEngine::stage(const std::vector<detail::Shards*>& shards) {

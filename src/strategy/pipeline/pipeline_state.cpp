@@ -1,42 +1,13 @@
 #include <algorithm>
-#include <cmath>
 
 #include "optim/rules.h"
 #include "optim/slots.h"
+#include "strategy/method_changes.h"
 #include "strategy/pipeline/pipeline_engine.h"
+#include "strategy/saved.h"
 
 namespace lockstep::strategy {
 namespace {
-
-std::vector<NamedTensor> copies_of(const std::vector<arena::Entry>& entries) {
-  std::vector<NamedTensor> copies;
-  for (const arena::Entry& entry : entries)
-    copies.push_back({entry.name, entry.tensor.detach().clone()});
-  return copies;
-}
-
-/// The name of slot `i` of each parameter: "fc.weight/exp_avg"; empty where it has no such slot.
-Naming slot_naming(const Method& method, std::size_t i) {
-  return [&method, i](const arena::Seat& seat) {
-    const std::size_t number = optim::terms_for(seat.name, method).optimizer;
-    const auto slots = optim::slots_of(optim::optimizer_of(method, number));
-    return i < slots.size() ? seat.name + "/" + slots[i].name : "";
-  };
-}
-
-/// By parameter, as State::updates_of has them; empty: each has had all updates.
-std::vector<std::int64_t> numbers_of(const State& state, const ParameterMap& map) {
-  if (state.updates_of.empty()) return {};
-  std::vector<std::int64_t> numbers(map.seats.size(), state.updates);
-  auto left = state.updates_of;
-  for (const arena::Seat* seat : map.seats)
-    if (const auto own = left.extract(seat->name); !own.empty())
-      numbers[seat->entry] = own.mapped();
-  if (!left.empty())
-    throw ConfigError("the state counts the updates of '" + left.begin()->first +
-                      "', and there is no such parameter: it is of another model.");
-  return numbers;
-}
 
 /// Calls f(seat, begin, end) for every seat's part of a slice of a stage's arena.
 template <class F>
@@ -137,21 +108,9 @@ State PipelineEngine::copy_of_state() {
   pull();
   whole().adopt();
   const torch::NoGradGuard no_grad;
-  const arena::Tensors& shown = models_->first().tensors;
-  const bool float16 = options_.method.precision == Precision::float16;
-  State state{.steps = steps_,
-              .updates = updates_,
-              .loss_scale = float16 ? loss_scale_.value() : 0,
-              .good_steps = loss_scale_.state().good_steps,
-              .buffers = copies_of(shown.buffers),
-              .frozen = copies_of(shown.frozen),
-              .changed = changed_fields()};
-  for (std::size_t i = 0; i < numbers_.get().size(); ++i)
-    if (numbers_.get()[i] != updates_) state.updates_of[map_->seats[i]->name] = numbers_.get()[i];
-  state.parameters = named(weights_.empty() ? whole().parameters({0}) : weights_, map_->layouts);
-  for (const arena::Layout& layout : map_->layouts)
-    for (const arena::Seat& seat : layout.seats)
-      if (!shown.trainable[seat.entry].tensor.requires_grad()) state.held.push_back(seat.name);
+  State state = state_of({steps_, updates_, numbers_, loss_scale_}, models_->first().tensors, *map_,
+                         made_with_, options_.method);
+  if (!weights_.empty()) state.parameters = named(weights_, map_->layouts);
   std::vector<Flats> kept = collect_kept();
   if (options_.method.moving_average) {
     state.averages = named(kept.back(), map_->layouts);
@@ -167,100 +126,42 @@ State PipelineEngine::copy_of_state() {
 void PipelineEngine::load(const State& state) {
   check(!averaged_, "no load inside with_averaged_weights");
   const torch::NoGradGuard no_grad;
-  // All that may be wrong with the state comes first.
-  const Flats parameters = ByName(state.parameters).flats(map_->layouts);
-  const Flats buffers = ByName(state.buffers).flats(whole().buffer_layouts());
-  std::vector<std::int64_t> numbers = numbers_of(state, *map_);
-  const std::size_t slots = kept_count_ - options_.method.moving_average.has_value();
-  std::size_t own_slots = 0;
-  for (std::size_t i = 0; i < slots; ++i)
-    for (const arena::Seat* seat : map_->seats)
-      own_slots += !slot_naming(made_with_, i)(*seat).empty();
-  if (state.slots.size() != own_slots)
-    throw ConfigError("the state has " + std::to_string(state.slots.size()) +
-                      " slots, the optimizer has " + std::to_string(own_slots) +
-                      ": it is of another optimizer.");
-  if (options_.method.moving_average && state.averages.empty())
-    throw ConfigError("the state has no moving averages: it was trained without them.");
-  std::vector<Flats> kept;
-  for (std::size_t i = 0; i < slots; ++i)
-    kept.push_back(ByName(state.slots).flats(map_->layouts, slot_naming(made_with_, i)));
-  if (options_.method.moving_average) kept.push_back(ByName(state.averages).flats(map_->layouts));
-  Replica& shown = models_->first();
-  Flats own_frozen, frozen;
-  for (const arena::Entry& entry : shown.tensors.frozen) {
-    own_frozen.push_back(entry.tensor);
-    frozen.push_back(
-        ByName(state.frozen).at(entry.name, entry.tensor.sizes(), entry.tensor.scalar_type()));
-  }
-  if (options_.method.precision == Precision::float16 && state.loss_scale > 0)
-    loss_scale_.restore({state.loss_scale, state.good_steps});
-  else if (options_.method.precision == Precision::float16)  // trained in another precision
-    loss_scale_ = optim::LossScale(options_.method.loss_scaling);
-
+  Loaded loaded = read(state, *map_, whole(), made_with_);  // all that may be wrong comes first
+  restore_scale(loss_scale_, state, options_.method);
   whole().recover();
   whole().adopt();  // what the caller did before does not count any more
   torn_.until_done([&] {
-    copy_all(whole().parameters({0}), parameters);
-    copy_all(shown.buffers, buffers);
-    copy_all(own_frozen, frozen);
+    Replica& shown = models_->first();
+    copy_all(whole().parameters({0}), loaded.parameters);
+    copy_all(shown.buffers, loaded.buffers);
+    for (std::size_t i = 0; i < loaded.frozen.size(); ++i)
+      copy_all({shown.tensors.frozen[i].tensor}, {loaded.frozen[i]});
     stale_ = false;
     shown_ = true;
-    if (plan_) restore_kept(kept);
-    if (!plan_ || replays()) kept_ = std::move(kept);
+    if (plan_) restore_kept(loaded.kept);
+    if (!plan_ || replays()) kept_ = std::move(loaded.kept);
     steps_ = state.steps;
     updates_ = state.updates;
-    numbers_.restore(std::move(numbers));
+    numbers_.restore(std::move(loaded.numbers));
     if (plan_) push();
   });
-  std::vector<char> trained;
-  for (const arena::Seat* seat : map_->seats)
-    trained.push_back(std::ranges::find(state.held, seat->name) == state.held.end());
-  whole().require_gradients(trained);
+  whole().require_gradients(trained(state, *map_));
   whole().adopt();
-  note_changes(state);
-}
-
-/// Fields of the method, but for rates, that are not what the towers were made with.
-std::map<std::string, std::string> PipelineEngine::changed_fields() const {
-  std::map<std::string, std::string> fields;
-  for (const FieldChange& change : changes(fields_of(made_with_), fields_of(options_.method)))
-    if (!change.name.ends_with(".lr")) fields[change.name] = change.now;
-  return fields;
-}
-
-/// Where optimizers are others than when the state was taken, the next report says so.
-void PipelineEngine::note_changes(const State& state) {
-  auto then = fields_of(made_with_), now = then;
-  for (const auto& [name, value] : state.changed) then[name] = value;
-  for (const auto& [name, value] : changed_fields()) now[name] = value;
-  for (const FieldChange& change : changes(then, now))
-    pending_notes_.push_back(change.name + " was " + change.before +
-                             " when the state was taken, and is " + change.now +
-                             " now: a state does not set it, call set_optimizer.");
+  notes_.add(change_notes(state, made_with_, options_.method));
 }
 
 void PipelineEngine::set_learning_rate(std::size_t number, double lr) {
-  if (!(std::isfinite(lr) && lr >= 0))
-    throw ConfigError("the learning rate is " + std::to_string(lr) + "; it must be 0 or more.");
-  lockstep::set_learning_rate(optim::optimizer_of(options_.method, number), lr);
+  change_learning_rate(options_.method, number, lr);
 }
 
 void PipelineEngine::set_optimizer(std::size_t number, const Optimizer& optimizer) {
-  const std::string where =
-      number == 0 ? "optimizer"
-                  : "group '" + made_with_.groups[number - 1].pattern + "': optimizer";
-  optim::validate(where, optimizer);
-  optim::require_same_slots(where, optim::optimizer_of(made_with_, number), optimizer);
-  optim::optimizer_of(options_.method, number) = optimizer;
+  change_optimizer(options_.method, made_with_, number, optimizer);
 }
 
 void PipelineEngine::reset_slots(const std::string& pattern) {
   check(!averaged_, "no reset_slots inside with_averaged_weights");
   torn_.require_whole();
-  std::vector<std::string> names;
-  for (const arena::Seat* seat : map_->seats) names.push_back(seat->name);
-  const std::vector<char> chosen = optim::matching("reset_slots: pattern", pattern, names);
+  const std::vector<char> chosen = matching("reset_slots: pattern", pattern, *map_);
   const torch::NoGradGuard no_grad;
   surviving("update", [&] {
     std::vector<Flats> kept = collect_kept();

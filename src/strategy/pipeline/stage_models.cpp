@@ -7,17 +7,6 @@
 namespace lockstep::strategy {
 namespace {
 
-void require_same(const std::vector<arena::Entry>& a, const std::vector<arena::Entry>& b) {
-  bool same = a.size() == b.size();
-  for (std::size_t i = 0; same && i < a.size(); ++i)
-    same = a[i].name == b[i].name && a[i].tensor.sizes() == b[i].tensor.sizes() &&
-           a[i].tensor.scalar_type() == b[i].tensor.scalar_type();
-  if (!same)
-    throw ConfigError(
-        "the model's constructor, or the function given to Pipeline::from, made different "
-        "parameters or buffers for two models; it must make the same ones each time.");
-}
-
 void seat_all(std::vector<arena::Entry>& entries, const std::vector<arena::Layout>& layouts,
               const Flats& flats) {
   for (std::size_t i = 0; i < layouts.size(); ++i)
@@ -34,9 +23,7 @@ void StageModels::add(std::shared_ptr<torch::nn::Module> module) {
   const torch::NoGradGuard no_grad;
   const arena::Tensors& whole = first().tensors;
   Replica model{module, module->modules(), Parts(*module), arena::tensors_of(*module), {}};
-  require_same(whole.trainable, model.tensors.trainable);
-  require_same(whole.frozen, model.tensors.frozen);
-  require_same(whole.buffers, model.tensors.buffers);
+  require_same(whole, model.tensors, "Pipeline::from", "models");
   require_own_memory(model.tensors);
   seat_all(model.tensors.trainable, whole_.layouts(), whole_.parameters({0}));
   model.buffers = allocate(whole_.buffer_layouts(), torch::kCPU);

@@ -1,17 +1,18 @@
 #include "strategy/pipeline/stage_runner.h"
 
-#include <c10/core/StreamGuard.h>
 #include <lockstep/sim.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <unordered_map>
 #include <utility>
 
 #include "device/accelerator.h"
 #include "strategy/pipeline/schedule.h"
+#include "strategy/ready_hook.h"
+#include "strategy/shard_input.h"
+#include "strategy/shard_losses.h"
 #include "strategy/shard_scope.h"
 
 namespace lockstep::strategy {
@@ -99,24 +100,7 @@ void with_random(Tower& tower, RandomState& random, const Work& work) {
 }  // namespace
 
 void StageRunner::load(StageTower& at, detail::Shards& shards) const {
-  Tower& tower = at.tower;
-  const torch::Device device = device::torch_device(tower.device);
-  const c10::Stream compute = device::current_stream(tower.device);
-  const c10::StreamGuard beside(at.input_stream ? *at.input_stream : compute);
-  for (int number = tower.shards.first; number < tower.shards.end; ++number) {
-    detail::Shards::Shard& shard = shards.at(number);
-    if (shard.device == device) continue;
-    tower.shard = number;
-    shard.device.reset();
-    shard.rows = shards.load(number, device);
-    if (at.input_stream) {
-      shards.record(number, compute);
-      shard.arrived = std::make_unique<c10::Event>(compute.device_type());
-      shard.arrived->record(beside.current_stream());
-    }
-    shard.device = device;
-  }
-  tower.shard = -1;
+  load_shards(at.tower, shards, at.input_stream);
 }
 
 void StageRunner::run(StageTower& at, const detail::StageWork& work) const {
@@ -132,15 +116,10 @@ void StageRunner::run(StageTower& at, const detail::StageWork& work) const {
   tower.shard = -1;
   check_scripts(at);
   at.enter(Stage::wait);
-  if (is_last(at)) {
-    read_losses(tower);
-    for (const Loss& loss : tower.brought) tower.results.push_back(read(loss));
-    for (Flats& flats : at.last_buffers)
-      for (torch::Tensor& flat : flats) flat = flat.cpu();
-  }
-  tower.loss_terms = tower.losses;
-  tower.weight_terms = tower.weights;
-  tower.counting_terms = tower.counting;
+  if (is_last(at)) read_losses(tower, method_);
+  bring_losses(tower);
+  for (Flats& flats : at.last_buffers)
+    for (torch::Tensor& flat : flats) flat = flat.cpu();
 }
 
 /// Of all models in flight at the tower.
@@ -179,10 +158,7 @@ void StageRunner::forward(StageTower& at, const detail::StageWork& work) const {
   flight.empty = flight.in.empty;
   if (flight.empty) {
     if (at.to_next) at.to_next->put(tower.shard, no_rows());
-    if (!is_last(at)) return;
-    tower.loss_sums.push_back(torch::Tensor());
-    tower.weights.push_back(0);
-    tower.counting.push_back(0);
+    if (is_last(at)) keep_nothing(tower);
     return;
   }
   if (work.takes_batch[at.stage_index()])
@@ -191,11 +167,7 @@ void StageRunner::forward(StageTower& at, const detail::StageWork& work) const {
   at.enter(Stage::forward, tower.shard);
   Replica& model = models_[at.module_at_work];
   model.watch.begin_shard(model.tensors);
-  ++tower.computed;
-  if (flight.in.rows < 0)
-    tower.rows.reset();
-  else if (tower.rows)
-    *tower.rows += flight.in.rows;
+  count_shard(tower, flight.in.rows);
   if (at.stage == 0)
     tower.generator.set_current_seed(
         device::stream_seed(method_.seed, tower.pass.step, tower.shard));
@@ -204,7 +176,7 @@ void StageRunner::forward(StageTower& at, const detail::StageWork& work) const {
   if (recompute_ && at.stage == 0) flight.begin.device = state_of(tower.generator);
   Loss loss = compute(at, work, flight, random);
   if (is_last(at)) {
-    flight.lost = !keep(at, loss);
+    flight.lost = !keep(tower, loss, method_);
     flight.outputs = {loss.sum};
     flight.in.random = std::move(random);
     flight.in.random.cpu = torch::Tensor();  // backward begins anew
@@ -331,14 +303,7 @@ void StageRunner::gradient_ready(StageTower& at, Place place, std::size_t parame
   if (tower.shard < 0) return;  // a backward of the caller's own
   const std::string& name = map_.seats[parameter]->name;
   torch::Tensor& tensor = models_[place].tensors.trainable[parameter].tensor;
-  if (tower.clock.stage() != Stage::backward)
-    throw ConfigError("the function of a stage called backward(), and parameter '" + name +
-                      "' got a gradient; return the loss, all of its parts added up, and leave "
-                      "backward() to Lockstep.");
-  if (std::exchange(tower.accumulated[parameter], char{1}))
-    throw ConfigError("parameter '" + name +
-                      "' got two gradients in one shard: a function of the model runs a backward "
-                      "of its own on it; use torch::autograd::grad there.");
+  note_ready(tower, parameter, name, "the function of a stage");
   if (!plan_->uses(at.stage_index(), parameter))
     throw ConfigError(
         "parameter '" + name + "' is used by stage " + std::to_string(at.stage + 1) +
@@ -361,11 +326,8 @@ void StageRunner::bring_norms(const StageTower& at, std::vector<ShardNorm>& norm
     for (const auto& [parameter, gradient] : gradients)
       norms[static_cast<std::size_t>(shard)].squares[parameter] = squares_of(gradient);
   if (!is_last(at)) return;
-  for (std::size_t i = 0; i < at.tower.weights.size(); ++i) {
-    double weight = std::isinf(at.tower.weights[i]) ? 1 : at.tower.weights[i];
-    if (at.tower.counting[i] > 0) weight = std::max(weight, 1.0);
-    norms[static_cast<std::size_t>(at.tower.shards.first) + i].weight = weight;
-  }
+  for (std::size_t i = 0; i < at.tower.weights.size(); ++i)
+    norms[static_cast<std::size_t>(at.tower.shards.first) + i].weight = clip_weight(at.tower, i);
 }
 
 void StageRunner::clip_shards(StageTower& at, const std::vector<ShardNorm>& norms) const {
@@ -384,34 +346,6 @@ void StageRunner::clip_shards(StageTower& at, const std::vector<ShardNorm>& norm
     at.tower.gradients.finish(shard);
   }
   at.taken.clear();
-}
-
-/// Keeps what the last stage returned, but for its graph. False when the loss is known to be bad.
-bool StageRunner::keep(StageTower& at, Loss& loss) const {
-  Tower& tower = at.tower;
-  const bool total = loss.divisor == Loss::Divisor::nothing;
-  tower.loss_sums.push_back(loss.sum.detach());
-  tower.weights.push_back(total ? std::numeric_limits<double>::infinity() : loss.weight);
-  tower.counting.push_back(loss.counts_without_weight ? 1 : 0);
-  if (!loss.metrics.empty() || !loss.outputs.empty())
-    tower.brought.push_back(
-        {.metrics = std::move(loss.metrics), .outputs = std::move(loss.outputs)});
-  if (!loss.sum.is_cpu()) return true;
-  read_losses(tower);
-  return std::isfinite(tower.losses.back());
-}
-
-/// Reads from the device the losses that were not read before.
-void StageRunner::read_losses(Tower& tower) const {
-  const std::size_t first = tower.losses.size();
-  for (std::size_t i = first; i < tower.loss_sums.size(); ++i)
-    tower.losses.push_back(tower.loss_sums[i].defined() ? tower.loss_sums[i].item<double>() : 0);
-  if (method_.non_finite == NonFinite::skip) return;
-  for (std::size_t i = first; i < tower.losses.size(); ++i) {
-    if (std::isfinite(tower.losses[i])) continue;
-    tower.shard = tower.shards.first + static_cast<int>(i);
-    throw NonFiniteError("the loss is " + std::to_string(tower.losses[i]));
-  }
 }
 
 }  // namespace lockstep::strategy

@@ -53,8 +53,6 @@ class StageRunner {
   Handed receive(StageTower& at, const detail::StageWork& work) const;
   Loss compute(StageTower& at, const detail::StageWork& work, Flight& flight,
                RandomState& random) const;
-  bool keep(StageTower& at, Loss& loss) const;
-  void read_losses(Tower& tower) const;
 
   const Method& method_;
   const bool recompute_;
