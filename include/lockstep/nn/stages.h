@@ -5,6 +5,7 @@
 //   lockstep::Pipeline<lockstep::nn::Seq2Seq> towers({..., .stages = 3}, options);
 //   auto report = towers.step(batch, lockstep::nn::seq2seq_stages(loss_options));
 
+#include <lockstep/nn/convnet.h>
 #include <lockstep/nn/resnet.h>
 #include <lockstep/nn/seq2seq.h>
 #include <lockstep/nn/ssd.h>
