@@ -44,7 +44,7 @@ class TextConsole : public Observer {
         format("  lr %.3g", report.learning_rate) + format("  norm %.3g", report.gradient_norm) +
         staleness(report) + speed(report);
     for (const TowerReport& tower : report.towers)
-      if (report.towers.size() > 1 && tower.shards > 0 && report.losses.empty())
+      if (report.towers.size() > 1 && tower.weight > 0 && report.losses.empty())
         text += "  " + tower.device + format(" %.4f", tower.loss);
     if (!line_.terminal()) line_.print(text + left(report));
     for (const std::string& note : report.notes)

@@ -1,12 +1,13 @@
 #pragma once
 
 // The strategies that a recipe can be trained with. A new one is made here, and families do not
-// change.
+// change, unless it takes losses of another kind, as a pipeline does.
 
 #include <lockstep/async.h>
-#include <lockstep/error.h>
 #include <lockstep/mirrored.h>
+#include <lockstep/pipeline.h>
 
+#include <concepts>
 #include <memory>
 #include <utility>
 
@@ -14,8 +15,14 @@
 
 namespace lockstep::apps {
 
+/// Whether S takes losses in stages:
+///   if constexpr (kInStages<S>) return nn::ssd_stages(loss);
+template <class S>
+inline constexpr bool kInStages = std::derived_from<S, PipelineBase>;
+
 /// Makes the strategy for Model(args...), and the job: use(std::unique_ptr<S>), where S is the
-/// strategy's class. A family that has put rules into `options` keeps them.
+/// strategy's class. A family that has put rules into `options` keeps them. A pipeline on one
+/// device is Mirrored, which comes to the same bits.
 template <class Model, class Use, class... Args>
 std::unique_ptr<Job> on_strategy(const Recipe& recipe, MirroredOptions options, const Use& use,
                                  const Args&... args) {
@@ -27,7 +34,14 @@ std::unique_ptr<Job> on_strategy(const Recipe& recipe, MirroredOptions options, 
     case StrategyName::async:
       return use(std::make_unique<Async<Model>>(std::move(options), args...));
     case StrategyName::pipeline:
-      throw ConfigError("strategy = pipeline is not in this version: use mirrored, or async.");
+      if (options.where.devices.size() == 1) break;
+      return use(
+          std::make_unique<Pipeline<Model>>(PipelineOptions{.method = std::move(options.method),
+                                                            .where = std::move(options.where),
+                                                            .stages = recipe.pipeline.stages,
+                                                            .recompute = recipe.pipeline.recompute,
+                                                            .ahead = recipe.pipeline.ahead},
+                                            args...));
   }
   return use(std::make_unique<Mirrored<Model>>(std::move(options), args...));
 }

@@ -82,6 +82,9 @@ double share_limit(int shards, int devices) {
 
 /// What devices wait for.
 std::string awaited(const Recipe& recipe, const StepReport& step) {
+  if (recipe.strategy == StrategyName::pipeline && step.towers.size() > 1)
+    return "other stages, of which " + slowest_of(step) +
+           " computes longest; with more shards they wait less";
   if (recipe.strategy != StrategyName::async) return "the slowest device, " + slowest_of(step);
   if (recipe.async.order == Order::free) return "their turn to update the weights";
   return "earlier updates; with a larger async.delay they wait less";
@@ -96,9 +99,11 @@ std::string idle_devices(const Recipe& recipe, int count) {
            std::to_string(busy) + (busy == 1 ? " device computes" : " devices compute") +
            " at a time";
   }
-  if (share_limit(recipe.shards, count) >= 0.9) return "";
-  return std::to_string(recipe.shards) + " shards do not go into " + std::to_string(count) +
-         " devices evenly";
+  const bool pipeline = recipe.strategy == StrategyName::pipeline && count > 1;
+  const int sharing = pipeline ? count / recipe.pipeline.stages : count;
+  if (share_limit(recipe.shards, sharing) >= 0.9) return "";
+  return std::to_string(recipe.shards) + " shards do not go into " + std::to_string(sharing) +
+         (pipeline ? " replicas evenly" : " devices evenly");
 }
 
 /// `alone`: seconds that computing a sample takes on one device; filled in if it is 0. `files`:
@@ -140,6 +145,14 @@ ScalingPoint measure(const Recipe& recipe, const InitialWeights& weights,
   return point;
 }
 
+/// All that the strategy can be measured on.
+std::vector<int> default_counts(const Recipe& recipe, int devices) {
+  const int each = recipe.strategy == StrategyName::pipeline ? recipe.pipeline.stages : 1;
+  std::vector<int> counts = {1};
+  for (int count = each > 1 ? each : 2; count <= devices; count += each) counts.push_back(count);
+  return counts;
+}
+
 void print(const std::string& title, const std::vector<ScalingPoint>& points) {
   std::cout << title << "\n  devices   samples/s  efficiency  first step  limited by\n";
   for (const ScalingPoint& point : points)
@@ -163,11 +176,12 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
   const UsedDevices used = use_devices(flags.where, environment);
   tell(used);
   const int all = static_cast<int>(used.devices.size());
-  std::vector<int> counts = flags.counts;
-  for (int count = 1; flags.counts.empty() && count <= all; ++count) counts.push_back(count);
+  const std::vector<int> counts = flags.counts.empty() ? default_counts(recipe, all) : flags.counts;
   const std::string batch = std::to_string(recipe.data.batch);
-  ScalingCurves curves{.title = flags.recipe + (async ? ", async" : "") + ", " +
-                                std::to_string(recipe.shards) +
+  std::string title = flags.recipe + (async ? ", async" : "");
+  if (recipe.strategy == StrategyName::pipeline)
+    title += ", pipeline of " + std::to_string(recipe.pipeline.stages) + " stages";
+  ScalingCurves curves{.title = title + ", " + std::to_string(recipe.shards) +
                                 (recipe.shards == 1 ? " shard, " : " shards, ") +
                                 (async ? "batch " : "global batch ") + batch};
   {
@@ -215,7 +229,8 @@ void add_scaling(CLI::App& app, const Environment& environment, Run& run) {
   add_device_flags(*command, flags->where);
   command
       ->add_option("--counts", flags->counts,
-                   "numbers of devices to measure: 1,2,4; by default 1 to all of --devices")
+                   "numbers of devices to measure: 1,2,4; by default 1 to all of --devices, of "
+                   "--strategy pipeline 1 and the multiples of pipeline.stages")
       ->delimiter(',')
       ->allow_extra_args(false);
   command->add_option("--seconds", flags->seconds, "of each measurement")

@@ -164,6 +164,9 @@ int train(TrainFlags flags, const Environment& environment) {
   }
   for (const auto& notes : {reading.notes, used.notes})
     for (const std::string& note : notes) std::cerr << "note: " << note << "\n";
+  if (recipe.strategy == StrategyName::pipeline && used.devices.size() == 1)
+    std::cerr << "note: one device has the whole model: a pipeline there is mirrored, with the "
+                 "same result. Give --devices more to spread the model over them.\n";
   if (found) tell_changes(found->checkpoint.manifest, recipe);
   InitialWeights weights = found ? InitialWeights{} : read_initial(recipe.init);
 

@@ -40,6 +40,8 @@ struct Family {
   std::function<std::vector<Section>(std::any& own)> sections;
   /// The first rule of its own that a recipe does not keep.
   std::function<std::optional<Problem>(const Recipe& recipe, const Names& name)> problem;
+  /// Of a pipeline, that its models can be cut into; empty: what they can be depends on the model.
+  std::vector<int> stages = {};
   /// Makes a batch so many times as large where its own fields say how large it is.
   std::function<void(std::any& own, int times)> grow_batch = [](std::any&, int) {};
 };

@@ -33,7 +33,7 @@ Section top(Recipe& own) {
                       {StrategyName::pipeline, "pipeline"}},
                      "how devices share the work: mirrored, each computes a part of every batch; "
                      "async, each computes batches of its own, see [async]; pipeline, each has a "
-                     "part of the model");
+                     "part of the model, see [pipeline]");
   section.add_choice("precision", own.precision,
                      {{Precision::float32, "float32"},
                       {Precision::bfloat16, "bfloat16"},

@@ -46,6 +46,27 @@ Section async(AsyncRecipe& own) {
   return section;
 }
 
+Section pipeline(PipelineRecipe& own) {
+  Section section{
+      "pipeline",
+      "How to cut the model, for strategy = \"pipeline\" only. No field changes the result.",
+      {}};
+  section.add("stages", own.stages,
+              "parts of the model, each on a device of its own; the number of devices is a "
+              "multiple of it, or 1, which has the whole model; classify: as many as its model has "
+              "layers or blocks; seq2seq: 2 (encode; decode and project) or 3 (encode, decode, "
+              "project); detect: 2 (backbone; the rest)",
+              from_to(2, 1024));
+  section.add("recompute", own.recompute,
+              "compute a stage again for its backward pass instead of keeping what it computed: "
+              "less memory, about a third more time");
+  section.add("ahead", own.ahead,
+              "more shards in flight, at each stage as many for each stage that follows: hides "
+              "copies over slow links, takes memory",
+              from_to(0, 1024));
+  return section;
+}
+
 void add_constants(Section& section, OptimizerRecipe& own) {
   section.add("beta1", own.beta1, "of adam and adamw: decay of the mean", from_to_below(0, 1));
   section.add("beta2", own.beta2, "of adam and adamw: decay of the mean square",
@@ -198,10 +219,15 @@ Section log(LogRecipe& own) {
 }  // namespace
 
 std::vector<Section> training_sections(Recipe& recipe) {
-  return {init(recipe.init),         optimizer(recipe.optimizer),
-          schedule(recipe.schedule), async(recipe.async),
-          train(recipe.train),       evaluate(recipe.evaluate, family_named(recipe.family)),
-          save(recipe.save),         log(recipe.log)};
+  return {init(recipe.init),
+          optimizer(recipe.optimizer),
+          schedule(recipe.schedule),
+          async(recipe.async),
+          pipeline(recipe.pipeline),
+          train(recipe.train),
+          evaluate(recipe.evaluate, family_named(recipe.family)),
+          save(recipe.save),
+          log(recipe.log)};
 }
 
 }  // namespace lockstep::apps

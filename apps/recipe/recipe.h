@@ -38,6 +38,13 @@ struct AsyncRecipe {
   double compensation = 0;  ///< 0: off
 };
 
+/// Of StrategyName::pipeline. Nothing here changes the result.
+struct PipelineRecipe {
+  int stages = 2;
+  bool recompute = false;
+  int ahead = 0;  ///< shards
+};
+
 /// What a new training begins from.
 struct InitRecipe {
   std::string weights;              ///< a file, a run or a checkpoint; empty: the model's own
@@ -127,6 +134,7 @@ struct Recipe {
   std::any own;  ///< the family's sections: see `own` in family.h
   InitRecipe init;
   AsyncRecipe async;
+  PipelineRecipe pipeline;
   OptimizerRecipe optimizer;
   ScheduleRecipe schedule;
   TrainRecipe train;

@@ -15,7 +15,8 @@ std::vector<Condition> conditions_of(const Field& field, const Section& section,
                                      const Recipe& recipe) {
   std::vector<Condition> all;
   if (!field.kinds.empty()) all.emplace_back(&recipe.data.kind, field.kinds);
-  if (section.name == "async") all.push_back({&recipe.strategy, {"async"}});
+  for (const std::string strategy : {"async", "pipeline"})
+    if (section.name == strategy) all.push_back({&recipe.strategy, {strategy}});
   if (field.address == &recipe.async.delay) all.push_back({&recipe.async.order, {"delay"}});
   if (field.address == &recipe.async.staleness) all.push_back({&recipe.async.order, {"free"}});
   return all;
@@ -34,6 +35,19 @@ std::optional<Problem> path_problem(const DataRecipe& data, const Family& family
                           : ", and of the kinds of data only these have a folder of their own: " +
                                 listed(installed)) +
                      "; set " + name(&data.path) + " to the training data"};
+}
+
+std::optional<Problem> stages_problem(const Recipe& recipe, const Family& family) {
+  const int& stages = recipe.pipeline.stages;
+  if (recipe.strategy != StrategyName::pipeline || family.stages.empty() ||
+      std::ranges::count(family.stages, stages) > 0)
+    return std::nullopt;
+  std::string possible;
+  for (const int number : family.stages)
+    possible += (possible.empty() ? "" : " or ") + std::to_string(number);
+  return Problem{{&stages, &recipe.strategy},
+                 "is " + std::to_string(stages) + ", and models of the family " + family.name +
+                     " are cut into " + possible + "; set it to " + possible};
 }
 
 std::optional<Problem> init_problem(const InitRecipe& init, const Names& name) {
@@ -128,6 +142,7 @@ std::optional<Problem> first_problem(const Recipe& recipe, const std::vector<Sec
   const Family& family = family_named(recipe.family);
   std::optional<Problem> problem = path_problem(recipe.data, family, name);
   if (!problem) problem = family.problem(recipe, name);
+  if (!problem) problem = stages_problem(recipe, family);
   if (!problem) problem = init_problem(recipe.init, name);
   if (!problem) problem = optimizer_problem(recipe.optimizer, name);
   if (!problem) problem = schedule_problem(recipe, name);

@@ -57,6 +57,9 @@ std::string describe_cut(const std::vector<std::size_t>& first_layers,
 /// returns. `parameters` are those of the model.
 LayerCost measure_layer(const std::function<torch::Tensor(const torch::Tensor&)>& layer,
                         torch::Tensor& x, std::vector<torch::Tensor> parameters);
+/// What a loss function returned, as a Loss: a tensor is the mean over the shard's rows.
+inline Loss loss_of(Loss loss) { return loss; }
+inline Loss loss_of(const torch::Tensor& mean) { return Loss::mean(mean); }
 
 }  // namespace detail
 
@@ -148,12 +151,7 @@ LayerStages<Model, Batch> sequential_stages(Body body, Input input, Head head,
     return module->template forward<torch::Tensor>(x);
   };
   stages.head = [head](Model& model, const torch::Tensor& out, const Batch& shard) -> Loss {
-    if constexpr (std::is_convertible_v<
-                      std::invoke_result_t<Head, Model&, const torch::Tensor&, const Batch&>,
-                      torch::Tensor>)
-      return Loss::mean(head(model, out, shard));
-    else
-      return head(model, out, shard);
+    return detail::loss_of(head(model, out, shard));
   };
   stages.cut = std::move(cut);
   return stages;

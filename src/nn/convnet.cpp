@@ -41,15 +41,23 @@ ConvNet::ConvNet(const ConvNetOptions& how) : options(how) {
   output = register_module("output", nn::Linear(options.hidden, options.classes));
 }
 
-torch::Tensor ConvNet::forward(const torch::Tensor& images) {
+torch::Tensor ConvNet::run_layer(std::size_t number, const torch::Tensor& x) {
   // Channels last is faster on a CPU with one thread; clone lays out a single channel so as well.
   // Pooling before the batch norm leaves it, and the relu, a quarter of the work.
-  torch::Tensor x = images.clone(torch::MemoryFormat::ChannelsLast);
-  x = norm1(torch::max_pool2d(conv1(x), 2)).relu_();
-  x = norm2(torch::max_pool2d(conv2(x), 2)).relu_();
-  x = torch::dropout(x.flatten(1), options.dropout, is_training());
-  x = torch::dropout(hidden(x).relu_(), options.dropout, is_training());
-  return output(x);
+  if (number == 0)
+    return norm1(torch::max_pool2d(conv1(x.clone(torch::MemoryFormat::ChannelsLast)), 2)).relu_();
+  if (number == 1) return norm2(torch::max_pool2d(conv2(x), 2)).relu_();
+  return hidden(torch::dropout(x.flatten(1), options.dropout, is_training())).relu_();
+}
+
+torch::Tensor ConvNet::head(const torch::Tensor& x) {
+  return output(torch::dropout(x, options.dropout, is_training()));
+}
+
+torch::Tensor ConvNet::forward(const torch::Tensor& images) {
+  torch::Tensor x = images;
+  for (std::size_t i = 0; i < chain_length(); ++i) x = run_layer(i, x);
+  return head(x);
 }
 
 }  // namespace lockstep::nn

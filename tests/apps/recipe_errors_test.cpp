@@ -209,6 +209,13 @@ TEST(RecipeRules, FieldsThatTheStrategyDoesNotReadAreRefused) {
   EXPECT_EQ(refusal("async.delay = 3"), "") << "its default, as it is printed";
   EXPECT_EQ(refusal("strategy = 'async'\nasync = {delay = 5, compensation = 0.04}"), "");
   EXPECT_EQ(refusal("strategy = 'async'\nasync = {order = 'free', staleness = 5}"), "");
+  expect_in(refusal("pipeline.recompute = true"),
+            {"my.toml:1:", "pipeline.recompute is read only when strategy is pipeline"});
+  expect_in(refusal("strategy = 'pipeline'\nasync.delay = 5"),
+            {"async.delay is read only when strategy is async, and it is pipeline"});
+  EXPECT_EQ(refusal("strategy = 'pipeline'\npipeline = {stages = 4, ahead = 1}"), "");
+  expect_in(refusal("strategy = 'pipeline'\npipeline.stages = 1"),
+            {"my.toml:2:", "pipeline.stages", "from 2 to 1024"});
   expect_in(refusal("strategy = 'asynk'"), {"my.toml:1:", "mirrored, async", "'async'?"});
 }
 

@@ -106,6 +106,26 @@ TEST_F(PipelineModels, AResNetInOneToFourStagesIsTheSameBitForBit) {
   }
 }
 
+TEST_F(PipelineModels, AConvNetInOneToThreeStagesIsTheSameBitForBit) {
+  const ConvNetOptions shape{.width = 3, .hidden = 7, .image_size = 8, .channels = 2, .classes = 5};
+  const auto source = [](int step) { return models::images(step, 12); };
+  const auto loss = classifier_stages<ConvNet, Batch>(
+      [](const Batch& b) { return b.first; },
+      [](const Tensor& logits, const Batch& b) { return cross_entropy(logits, b.second); });
+  const auto devices = cpu_devices(3);
+  const State expected = after_three(Mirrored<ConvNet>(four_shards({devices[0]}), shape), source,
+                                     models::CrossEntropy{});
+  for (const int stages : {1, 2, 3}) {
+    const std::vector<Device> some(devices.begin(), devices.begin() + stages);
+    EXPECT_EQ(
+        first_difference(expected,
+                         after_three(Pipeline<ConvNet>(piped(four_shards({}), some, stages), shape),
+                                     source, loss)),
+        "")
+        << stages << " stages";
+  }
+}
+
 TEST_F(PipelineModels, ADetectorInTwoStagesIsTheSameBitForBit) {
   const SsdOptions shape = detecting::small_ssd();
   const auto anchors = vision::make_anchors(anchor_options(shape));

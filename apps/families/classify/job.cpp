@@ -2,6 +2,7 @@
 
 #include <lockstep/nn/convnet.h>
 #include <lockstep/nn/resnet.h>
+#include <lockstep/nn/stages.h>
 #include <lockstep/vision/classify.h>
 
 #include "families/classify/data.h"
@@ -14,16 +15,40 @@
 namespace lockstep::apps {
 namespace {
 
+template <class S, class Model>
+AnyLoss<S, ImageBatch> loss_for() {
+  if constexpr (kInStages<S>)
+    return nn::classifier_stages<Model, ImageBatch>(
+        [](const ImageBatch& shard) { return shard.data; },
+        [](const torch::Tensor& logits, const ImageBatch& shard) {
+          return vision::cross_entropy(logits, shard.target);
+        });
+  else
+    return [](Model& model, const ImageBatch& shard) {
+      return vision::cross_entropy(model.forward(shard.data), shard.target);
+    };
+}
+
+/// Throws ConfigError for a pipeline with more stages than the model can be cut into.
+template <class S>
+void require_layers(const Recipe& recipe, S& strategy) {
+  if (recipe.strategy != StrategyName::pipeline) return;
+  const int stages = recipe.pipeline.stages;
+  const int layers = static_cast<int>(strategy.model().chain_length());
+  if (stages > layers)
+    throw ConfigError("pipeline.stages is " + std::to_string(stages) +
+                      ", and this model.name has " + std::to_string(layers) +
+                      " parts to put on devices: set pipeline.stages to 2 to " +
+                      std::to_string(layers) + ", or take a model with more blocks.");
+}
+
 template <class Model, class ModelOptions>
 std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const ClassifyData& data,
                             const ModelOptions& shape) {
   const auto use = [&]<class S>(std::unique_ptr<S> strategy) {
+    require_layers(recipe, *strategy);
     auto job = std::make_unique<StrategyJob<S, ImageBatch>>(
-        std::move(strategy), data.train(),
-        [](Model& model, const ImageBatch& shard) {
-          return vision::cross_entropy(model.forward(shard.data), shard.target);
-        },
-        data.train_batches);
+        std::move(strategy), data.train(), loss_for<S, Model>(), data.train_batches);
     job->add_set(
         "test", data.test_batches, data.test,
         [](Model& model, const ImageBatch& batch) {

@@ -1,7 +1,7 @@
 // What the family `detect` makes of a recipe.
 
 #include <lockstep/input.h>
-#include <lockstep/nn/ssd.h>
+#include <lockstep/nn/stages.h>
 #include <lockstep/vision/box_pictures.h>
 #include <lockstep/vision/boxed_pictures.h>
 #include <lockstep/vision/detection_results.h>
@@ -62,6 +62,17 @@ std::vector<ParameterRule> undecayed_parts(const nn::Ssd& model) {
   return rules;
 }
 
+template <class S>
+AnyLoss<S, DetectionBatch> loss_for(const nn::SsdLossOptions& loss) {
+  if constexpr (kInStages<S>)
+    return nn::ssd_stages(loss);
+  else
+    return [loss](nn::Ssd& model, const DetectionBatch& shard) {
+      return nn::ssd_loss(model.forward(shard.images), model.anchors, shard.labels, shard.codes,
+                          loss);
+    };
+}
+
 std::unique_ptr<Job> detect_job(const Recipe& recipe, MirroredOptions options,
                                 const JobFiles& files) {
   const auto& its = own<DetectRecipe>(recipe);
@@ -81,12 +92,7 @@ std::unique_ptr<Job> detect_job(const Recipe& recipe, MirroredOptions options,
     const auto batches = input::batch(
         input::shuffle(pictures, static_cast<std::uint64_t>(recipe.seed)), recipe.data.batch);
     auto job = std::make_unique<StrategyJob<S, DetectionBatch>>(
-        std::move(strategy), input::prefetch(batches, ahead),
-        [loss](nn::Ssd& model, const DetectionBatch& shard) {
-          return nn::ssd_loss(model.forward(shard.images), model.anchors, shard.labels, shard.codes,
-                              loss);
-        },
-        batches.size());
+        std::move(strategy), input::prefetch(batches, ahead), loss_for<S>(loss), batches.size());
     job->add_file(kClassesFile, text_of(data.classes));
     job->add_image("pictures", [=] { return training_pictures(pictures, recipe, how); });
     for (const DetectData::Test& test : data.tests) {

@@ -153,7 +153,8 @@ Family DetectFamily::recipe() {
                 return std::vector{box_data(own), augment(own.augment), detector(own.detector),
                                    box_loss(own.loss), find(own.find)};
               },
-          .problem = problem};
+          .problem = problem,
+          .stages = {2}};
 }
 
 }  // namespace lockstep::apps

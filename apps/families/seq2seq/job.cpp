@@ -1,7 +1,7 @@
 // What the family `seq2seq` makes of a recipe.
 
 #include <lockstep/input.h>
-#include <lockstep/nn/seq2seq.h>
+#include <lockstep/nn/stages.h>
 #include <lockstep/text/evaluation.h>
 
 #include "families/seq2seq/data.h"
@@ -13,6 +13,18 @@
 
 namespace lockstep::apps {
 namespace {
+
+template <class S>
+AnyLoss<S, text::SequenceBatch> loss_for(const Recipe& recipe, const nn::Seq2SeqLossOptions& loss) {
+  if constexpr (kInStages<S>) {
+    if (recipe.pipeline.stages == 2) return nn::seq2seq_halves(loss);
+    return nn::seq2seq_stages(loss);
+  } else {
+    return [loss](nn::Seq2Seq& model, const text::SequenceBatch& shard) {
+      return nn::sequence_loss(model, shard, loss);
+    };
+  }
+}
 
 std::unique_ptr<Job> seq2seq_job(const Recipe& recipe, MirroredOptions options,
                                  const JobFiles& files) {
@@ -26,10 +38,7 @@ std::unique_ptr<Job> seq2seq_job(const Recipe& recipe, MirroredOptions options,
   const nn::Seq2SeqOptions shape = model_options(its.network, data.tokens->size());
   const auto use = [&]<class S>(std::unique_ptr<S> strategy) {
     auto job = std::make_unique<StrategyJob<S, text::SequenceBatch>>(
-        std::move(strategy), input::prefetch(data.train, ahead),
-        [=](nn::Seq2Seq& model, const text::SequenceBatch& shard) {
-          return nn::sequence_loss(model, shard, loss);
-        },
+        std::move(strategy), input::prefetch(data.train, ahead), loss_for<S>(recipe, loss),
         data.train.size());
     job->add_file(kTokensFile, data.tokens->bytes());
     const text::EvaluationOptions how{.search = search_options(its.decode),

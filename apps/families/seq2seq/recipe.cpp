@@ -171,6 +171,7 @@ Family Seq2SeqFamily::recipe() {
           .own = Seq2SeqRecipe{},
           .sections = own_sections,
           .problem = problem,
+          .stages = {2, 3},
           .grow_batch = [](std::any& sections, int times) {
             std::any_cast<Seq2SeqRecipe&>(sections).text.batch_tokens *= times;
           }};

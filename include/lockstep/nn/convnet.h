@@ -4,6 +4,7 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace lockstep::nn {
@@ -23,6 +24,11 @@ struct ConvNet : torch::nn::Module {
   explicit ConvNet(const ConvNetOptions& options = {});
 
   torch::Tensor forward(const torch::Tensor& images);
+
+  /// forward() as a chain: two layers of convolutions, the hidden units; then the head.
+  static constexpr std::size_t chain_length() { return 3; }
+  torch::Tensor run_layer(std::size_t layer, const torch::Tensor& x);
+  torch::Tensor head(const torch::Tensor& x);
 
   const ConvNetOptions options;
   torch::nn::Conv2d conv1 = nullptr, conv2 = nullptr;

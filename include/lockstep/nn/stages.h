@@ -5,6 +5,7 @@
 //   lockstep::Pipeline<lockstep::nn::Seq2Seq> towers({..., .stages = 3}, options);
 //   auto report = towers.step(batch, lockstep::nn::seq2seq_stages(loss_options));
 
+#include <lockstep/nn/convnet.h>
 #include <lockstep/nn/resnet.h>
 #include <lockstep/nn/seq2seq.h>
 #include <lockstep/nn/ssd.h>
@@ -40,21 +41,26 @@ inline auto ssd_stages(const SsdLossOptions& options = {}) {
                 });
 }
 
-/// Any number of stages of a ResNet, cut between its blocks: `images(shard)` goes in,
-/// `loss(logits, shard)` is a mean over rows.
-template <class Batch, class Images, class LossFn>
-LayerStages<ResNet, Batch> resnet_stages(Images images, LossFn loss, Cut cut = Cut::measured()) {
-  LayerStages<ResNet, Batch> stages;
-  stages.count = [](ResNet& model) { return model.chain_length(); };
+/// Any number of stages of a ConvNet or a ResNet, cut between its layers or blocks:
+/// `images(shard)` goes in, `loss(logits, shard)` is a Loss, or a tensor, the mean over rows.
+template <class Model, class Batch, class Images, class LossFn>
+LayerStages<Model, Batch> classifier_stages(Images images, LossFn loss, Cut cut = Cut::measured()) {
+  LayerStages<Model, Batch> stages;
+  stages.count = [](Model& model) { return model.chain_length(); };
   stages.input = [images](const Batch& shard) -> torch::Tensor { return images(shard); };
-  stages.run = [](ResNet& model, std::size_t layer, const torch::Tensor& x) {
+  stages.run = [](Model& model, std::size_t layer, const torch::Tensor& x) {
     return model.run_layer(layer, x);
   };
-  stages.head = [loss](ResNet& model, const torch::Tensor& out, const Batch& shard) {
-    return Loss::mean(loss(model.head(out), shard));
+  stages.head = [loss](Model& model, const torch::Tensor& out, const Batch& shard) {
+    return detail::loss_of(loss(model.head(out), shard));
   };
   stages.cut = std::move(cut);
   return stages;
+}
+
+template <class Batch, class Images, class LossFn>
+LayerStages<ResNet, Batch> resnet_stages(Images images, LossFn loss, Cut cut = Cut::measured()) {
+  return classifier_stages<ResNet, Batch>(std::move(images), std::move(loss), std::move(cut));
 }
 
 }  // namespace lockstep::nn

@@ -118,7 +118,6 @@ class Async(ProgramTest):
         refused("async.delay: .*allowed: an integer from 0 to 1024", "--strategy", "async",
                 sets=["async.delay=-1"])
         refused("--strategy.*mirrored,async,pipeline", "--strategy", "asink")
-        refused("strategy = pipeline is not in this version", "--strategy", "pipeline")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """At least 50 times kill -9 at random points, on changing numbers of devices, in the midst of saves
 too: the training always ends with the weights of one that was never stopped. And a few times more
-with asynchronous updates."""
+with asynchronous updates, and in a pipeline."""
 
 import os
 import random
@@ -23,13 +23,13 @@ class Campaign(ProgramTest):
     def setUp(self):
         super().setUp()
         self.sets = SETS
+        self.devices = ("cpu:0", "cpu:0-1", "cpu:0-2")
         self.rng = random.Random(SEED)
         self.kills = self.in_saves = self.before_begin = 0
 
     def kill_one(self, run):
         """One session that is killed, if it does not end first. True when it ended."""
-        training = self.watch(run, STEPS, sets=self.sets, devices=self.rng.choice(
-            ("cpu:0", "cpu:0-1", "cpu:0-2")))
+        training = self.watch(run, STEPS, sets=self.sets, devices=self.rng.choice(self.devices))
         kind = self.rng.choice(("anywhere", "training", "training", "saving", "saving"))
         if kind == "anywhere":  # also before it has begun
             time.sleep(self.rng.uniform(0, 2))
@@ -91,6 +91,11 @@ class Campaign(ProgramTest):
     def test_eight_random_kills_of_asynchronous_updates_end_with_equal_weights_too(self):
         self.sets = [*SETS, "strategy=async"]
         self.campaign(8)
+
+    def test_three_random_kills_of_a_pipeline_end_with_the_weights_of_one_device(self):
+        self.sets = [*SETS, "strategy=pipeline"]
+        self.devices = ("cpu:0-1", "cpu:0-3")
+        self.campaign(3)
 
 
 if __name__ == "__main__":

@@ -72,8 +72,8 @@ class Detect(support.ProgramTest):
             self.assertEqual(len(file.readlines()), 3)
 
     def test_the_number_of_devices_does_not_matter(self):
-        for strategy in ("mirrored", "async"):
-            result = self.call(*self.arguments("verify", 3, "--devices", "cpu:0-2", "--steps", "2", "--strategy", strategy,
+        for strategy, devices in (("mirrored", "cpu:0-2"), ("async", "cpu:0-2"), ("pipeline", "cpu:0-1")):
+            result = self.call(*self.arguments("verify", 3, "--devices", devices, "--steps", "2", "--strategy", strategy,
                                                sets=["async.delay=1"] if strategy == "async" else ()))
             self.assertEqual(result.code, 0, result)
             self.assertIn("equal, bit for bit", result.out)
