@@ -107,7 +107,7 @@ TEST_F(PipelineModels, AResNetInOneToFourStagesIsTheSameBitForBit) {
 }
 
 TEST_F(PipelineModels, AConvNetInOneToThreeStagesIsTheSameBitForBit) {
-  const ConvNetOptions shape{.width = 3, .hidden = 7, .image_size = 8, .channels = 2, .classes = 5};
+  const ConvNetOptions shape{.width = 3, .hidden = 7, .image_size = 6, .channels = 2, .classes = 5};
   const auto source = [](int step) { return models::images(step, 12); };
   const auto loss = classifier_stages<ConvNet, Batch>(
       [](const Batch& b) { return b.first; },

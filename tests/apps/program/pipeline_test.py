@@ -99,7 +99,8 @@ class Pipeline(ProgramTest):
 
     def test_scaling_measures_one_device_and_the_multiples_of_stages(self):
         result = self.call("scaling", "chat", *self.sets(), "--strategy", "pipeline", "--devices", "sim:0-4",
-                           "--seconds", "0.1", "--plot", f"{self.folder}/plot.svg")
+                           "--seconds", "0.1", "--plot", f"{self.folder}/plot.svg",
+                           env={**os.environ, "LOCKSTEP_SIM": "devices=5"})
         self.assertExit(0, result)
         rows = re.findall(r"(?m)^ +(\d) +\d+ +\d\.\d\d +\d+\.\d\d s  \w.+$", result.out)
         self.assertEqual(["1", "2", "4"] * 2, rows, result.out)
