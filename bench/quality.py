@@ -4,7 +4,7 @@
     python3 bench/quality.py chat --samples 18000 --rates 0.01 0.005 0.0025
 
 A synchronous step trains on the recipe's batch. An asynchronous update trains on its part for one of two devices, so there
-are twice as many of them. The table has the best learning rate of each strategy; all runs go to standard error.
+are twice as many of them; `synchronous, half the batch` has as many. The table has the best learning rate of each strategy; all runs go to standard error.
 Runs are on two CPU devices. Those of `free` depend on the machine and its load; all others repeat to the bit.
 """
 
@@ -18,6 +18,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 STRATEGIES = {
     "synchronous": [],
+    "synchronous, half the batch": ["strategy=mirrored"],  # as many updates as the others
     "delay 1": ["strategy=async", "async.delay=1"],
     "delay 3": ["strategy=async", "async.delay=3"],
     "delay 3, compensation 0.04": ["strategy=async", "async.delay=3", "async.compensation=0.04"],

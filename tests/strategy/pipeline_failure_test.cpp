@@ -183,6 +183,7 @@ TEST_F(PipelineFailure, WhatAPipelineCannotDoIsRefusedWithWhatToDo) {
   expect_said(said([](auto& o) { o.stages = 3; }), "a multiple of it");
   expect_said(said([](auto& o) { o.stages = 0; }), "a multiple of it");
   expect_said(said([](auto& o) { o.where.balance = Balance::automatic; }), "Leave it even");
+  expect_said(said([](auto& o) { o.method.async.emplace(); }), "method.async is of Async");
   Pipeline<Deep> towers(how(cpu_devices(2), 2));
   with_deep(3, [&](const auto& loss) {
     expect_said(refusal::message_of([&] { towers.step(vectors(0), loss); }),
