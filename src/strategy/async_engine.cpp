@@ -275,7 +275,7 @@ bool AsyncEngine::in_turn(Place place) {
 void AsyncEngine::claim(Batch& batch, Place place) {
   batch.state = Batch::State::computing;
   batch.place = place;
-  batch.version = free_ ? newest_ : std::max(first_version_, batch.number - how_.delay);
+  batch.version = free_ ? newest_ : version_of(batch);
   batch.audits = audits_;
   batch.start = version_at(batch.version);
 }

@@ -103,6 +103,9 @@ class AsyncEngine : public Core {
   bool in_turn(Place place);
   bool within_bound(const Batch& applied) const;
   void claim(Batch& batch, Place place);
+  std::int64_t version_of(const Batch& batch) const {  ///< in Order::delay
+    return std::max(first_version_, batch.number - how_.delay);
+  }
 
   // One batch.
   void compute(Tower& tower, Batch& batch);

@@ -68,6 +68,15 @@ const torch::nn::Module& AsyncEngine::module() {
 }
 
 Place AsyncEngine::shown() {
+  // What is computed with the newest weights is computed again, for the caller may write them. In
+  // Order::delay that is so before the first update only.
+  const auto uses_newest = [this](const Batch& batch) {
+    return version_of(batch) >= versions_->newest();
+  };
+  if (!free_ && std::ranges::any_of(queue_, uses_newest)) {
+    quiet();
+    compute_again();
+  }
   show_newest();
   replicas_.touch();
   Lock lock(mutex_);
