@@ -97,8 +97,9 @@ class AsyncBase : public Strategy {
 
 /// Trains Model as Mirrored does; but between steps weights stand still while devices compute
 /// ahead. model() is a replica of its own, on the CPU. What you write to it counts from the next
-/// step on: written weights for the batches that are begun after that, frozen parameters, modes and
-/// requires_grad for all batches that were not applied, which are then computed again.
+/// step on: written weights for the batches that are begun after that, and before the first update
+/// for all of them; frozen parameters, modes and requires_grad for all batches that were not
+/// applied, which are then computed again.
 ///
 /// Floating-point buffers that batches change at the same time (running statistics) get the sum of
 /// their changes.

@@ -193,6 +193,24 @@ TEST(AsyncSim, ALostDeviceIsReplayedBitForBit) {
   EXPECT_EQ(torn, 0);
 }
 
+TEST(AsyncSim, InFreeOrderALostDeviceIsReplayedAndNoBatchIsLost) {
+  AsyncOptions replay = how(3, {.order = Order::free});
+  replay.where.on_device_failure = OnDeviceFailure::replay;
+  int replayed = 0;
+  for (const int device : {0, 1, 2})
+    for (int at = 1; at < 80; at += 13) {
+      sim::configure({.devices = 3, .faults = lost_at(device, at)});
+      const AsyncRun found = train_async<Wide>(
+          replay, [](int step) { return models::vectors(step); }, kSteps);
+      EXPECT_EQ(found.trained.losses.size(), static_cast<std::size_t>(kSteps));
+      EXPECT_EQ(found.trained.state.updates, kSteps);
+      replayed += std::ranges::any_of(found.notes, [](const std::string& note) {
+        return note.find("go on without it") != std::string::npos;
+      });
+    }
+  EXPECT_GT(replayed, 10);
+}
+
 TEST(AsyncSim, ALostDeviceStopsTheTrainingAndIsNamed) {
   sim::configure({.devices = 3, .faults = lost_at(1, 30)});
   Async<Wide> towers(how(3, {.delay = 3}));
