@@ -20,7 +20,7 @@ LAYERS = [
     {"optim"},
     {"backends"},
     {"sim", "gpu"},
-    {"device", "arena", "kernels", "io", "drawing"},
+    {"device", "arena", "kernels", "io", "drawing", "machines"},
     {"base"},
 ]
 
@@ -34,6 +34,7 @@ HEADERS = {
     "drawing": {"image.h"},
     "device": {"device.h", "placement.h", "precision.h", "trace.h"},
     "gpu": {"gpu.h"},
+    "machines": {"machines.h"},
     "sim": {"sim.h"},
     "input": {"input.h", "input_range.h", "random.h", "stream.h"},
     "events": {"events.h"},
