@@ -16,6 +16,8 @@
 
 namespace lockstep {
 
+class Machines;
+
 struct Checkpoint {
   Manifest manifest = {};  ///< its step and loss scale are those of the state
   State state = {};
@@ -60,6 +62,11 @@ std::optional<FoundCheckpoint> load_newest(const std::string& folder,
 /// The best checkpoint by a goal among those that verify; `problems` names better ones that do not.
 std::optional<FoundCheckpoint> load_best(const std::string& folder, const Goal& goal,
                                          std::vector<std::string>& problems);
+
+/// What the first machine brings, or nothing if it brings nothing, on all of them: they need no
+/// file system in common. All call it; what the others bring does not count.
+std::optional<FoundCheckpoint> from_first(Machines& machines,
+                                          const std::optional<FoundCheckpoint>& own);
 
 /// Reserves a folder of checkpoints for this process until the handle is gone; makes the folder if
 /// it does not exist. Throws ConfigError that names the process when another one has it. See

@@ -79,6 +79,14 @@ struct SaveReport {
   std::vector<std::string> removed = {};  ///< older ones that were not to be kept
 };
 
+/// Machines are gone, and the others go on.
+struct MachinesLeft {
+  std::vector<std::string> lost;     ///< names
+  std::vector<std::string> devices;  ///< of those who are left
+  std::int64_t step = 0;             ///< of the checkpoint that they go on from
+  std::int64_t repeated = 0;         ///< steps that are taken again
+};
+
 enum class Ending { done, input_ended, early_stop, stopped };
 
 struct TrainingEnd {
@@ -99,6 +107,7 @@ class Observer {
                           std::int64_t /*total*/) {}
   virtual void evaluated(const Evaluation&) {}
   virtual void saved(const SaveReport&) {}
+  virtual void machines_lost(const MachinesLeft&) {}
   virtual void ended(const TrainingEnd&) {}
 };
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace lockstep {
 
@@ -29,6 +30,8 @@ class Strategy {
   virtual std::string name() const = 0;      ///< "mirrored"
   virtual const Method& method() const = 0;  ///< with the optimizers as they are now
   virtual const Where& where() const = 0;
+  /// Of the devices that compute: of all machines, "host1/cpu:0", where there are several.
+  virtual std::vector<std::string> device_names() const;
 
   /// How many batches are best staged ahead of the step at work.
   virtual std::int64_t lookahead() const { return 1; }

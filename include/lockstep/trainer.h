@@ -36,6 +36,12 @@ struct Limits {
 /// `steps_per_epoch` is 0 if unknown.
 std::int64_t step_limit(const Limits& limits, std::int64_t steps_per_epoch);
 
+/// With several machines: what to do when one of them is gone.
+enum class OnMachineFailure {
+  go_on,  ///< those who are left load the newest checkpoint and go on, with the same result
+  stop,   ///< throw TowerError
+};
+
 struct TrainerOptions {
   Limits limits = {};
   Schedule schedule = {};          ///< of the optimizer's learning rate
@@ -54,8 +60,13 @@ struct TrainerOptions {
   std::function<bool()> stop =
       nullptr;  ///< asked after every step and every batch of an evaluation: true ends the training
   std::function<Seconds()> clock = nullptr;  ///< the strategy's by default
+  OnMachineFailure on_machine_failure = OnMachineFailure::go_on;
 };
 
+/// With several machines each of them has a Trainer of the same job and options. The first one
+/// alone has a folder, and observers if you like; it decides when to evaluate, to save and to end.
+/// `stop` may be true on any of them.
+///
 /// Use from one thread. If a step, the input, an evaluation or an observer throws, the Trainer
 /// saves what the steps before have reached and throws the same. If a checkpoint cannot be written,
 /// the observers are told and training continues.

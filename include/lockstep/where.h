@@ -4,6 +4,7 @@
 
 #include <lockstep/device.h>
 #include <lockstep/exchange.h>
+#include <lockstep/machines.h>
 #include <lockstep/trace.h>
 
 #include <cstdint>
@@ -33,7 +34,10 @@ struct MemoryLimit {
 };
 
 struct Where {
-  std::vector<Device> devices = all_devices();
+  std::vector<Device> devices = all_devices();  ///< of this machine
+  /// Those who train together, see join(): every one of them runs the same program, with devices of
+  /// its own. Null: this machine alone.
+  std::shared_ptr<Machines> machines = nullptr;
   Exchanging exchange = {};  ///< between accelerators
   Balance balance = Balance::even;
   OnDeviceFailure on_device_failure = OnDeviceFailure::stop;

@@ -48,6 +48,9 @@ class Collective {
   virtual std::vector<char> reduce(int tower, std::span<const ShardSum> mine, double divisor,
                                    std::span<GradientSlice> slices) = 0;
 
+  /// Instead of `reduce`, when the step is not to be applied: what was posted is of no use.
+  virtual void skip(int /*tower*/, std::span<const ShardSum> /*mine*/) {}
+
   /// Afterwards this tower sees the parameters that the others updated.
   virtual void gather(int tower) = 0;
 
@@ -82,6 +85,7 @@ class Collective {
  protected:
   int towers() const { return meeting_->towers(); }
   void meet(int tower) { meeting_->meet(tower); }
+  Meeting& meeting() { return *meeting_; }
 
   /// Meets; what `reduce` returns.
   std::vector<char> meet_with(int tower, std::span<const ShardSum> mine);

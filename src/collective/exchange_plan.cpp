@@ -219,19 +219,6 @@ class Planner {
 
 }  // namespace
 
-std::vector<int> roots_of(int first, int end, int shards) {
-  std::vector<bool> left(static_cast<std::size_t>(shards));
-  for (int shard = first; shard < end; ++shard) {
-    left[static_cast<std::size_t>(shard)] = true;
-    for (const Merge& merge : merges_after(shard, first, shards))
-      left[static_cast<std::size_t>(merge.from)] = false;
-  }
-  std::vector<int> roots;
-  for (int shard = first; shard < end; ++shard)
-    if (left[static_cast<std::size_t>(shard)]) roots.push_back(shard);
-  return roots;
-}
-
 ExchangePlan make_plan(const std::vector<Party>& parties, const ExchangeShape& shape) {
   const torch::NoGradGuard no_grad;
   return Planner(parties, shape).make();

@@ -71,9 +71,6 @@ struct ExchangePlan {
   std::vector<std::vector<Root>> roots;
 };
 
-/// Shards that are left as roots when a tower has merged what it can of [first, end).
-std::vector<int> roots_of(int first, int end, int shards);
-
 ExchangePlan make_plan(const std::vector<Party>& parties, const ExchangeShape& shape);
 
 }  // namespace lockstep::collective

@@ -1,11 +1,15 @@
 #include "collective/nccl.h"
 
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <lockstep/error.h>
 #include <nccl.h>
 
+#include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 namespace lockstep::collective {
 namespace {
@@ -58,47 +62,46 @@ class NcclGroup {
 
 class Nccl final : public Transport {
  public:
-  explicit Nccl(const std::vector<int>& gpus) : gpus_(gpus) { start(); }
+  explicit Nccl(NcclRanks ranks) : ranks_(std::move(ranks)) { start(); }
   ~Nccl() override { leave(ncclCommDestroy); }
 
   void move(std::span<const Move> moves, std::span<const c10::Stream> streams) override {
-    refuse_crossing(moves, "NCCL");
+    if (!ranks_.from_first) refuse_crossing(moves, "NCCL");
     const std::scoped_lock lock(mutex_);
     start();
     NcclGroup group;
     for (const Move& move : moves) {
-      if (move.source.nbytes() == 0) continue;
-      const auto from = static_cast<std::size_t>(move.from);
-      const auto to = static_cast<std::size_t>(move.to);
-      group.add(ncclSend, move.source.const_data_ptr(), move.source.nbytes(), ncclUint8, move.to,
-                communicators_[from], raw(streams[from]));
-      group.add(ncclRecv, move.target.mutable_data_ptr(), move.target.nbytes(), ncclUint8,
-                move.from, communicators_[to], raw(streams[to]));
+      if (move.source.defined() && move.source.nbytes() > 0)
+        group.add(ncclSend, move.source.const_data_ptr(), move.source.nbytes(), ncclUint8, move.to,
+                  communicator(move.from), stream(streams, move.from));
+      if (move.target.defined() && move.target.nbytes() > 0)
+        group.add(ncclRecv, move.target.mutable_data_ptr(), move.target.nbytes(), ncclUint8,
+                  move.from, communicator(move.to), stream(streams, move.to));
     }
     require(group.end());
   }
 
   bool sum(std::span<const Sum> sums, std::span<const c10::Stream> streams) override {
     for (const Sum& sum : sums)
-      if (crosses(sum) || !nccl_type(sum.target.scalar_type())) return false;
+      if ((crosses(sum) && !ranks_.from_first) || !nccl_type(here(sum).scalar_type())) return false;
     const std::scoped_lock lock(mutex_);
     start();
     NcclGroup group;
-    for (std::size_t tower = 0; tower < communicators_.size(); ++tower) {
-      const ncclComm_t communicator = communicators_[tower];
-      const cudaStream_t stream = raw(streams[tower]);
+    for (int tower = ranks_.first; tower < ranks_.first + std::ssize(communicators_); ++tower) {
       if (is_scatter(sums)) {
-        const torch::Tensor& target = sums[tower].target;
-        group.add(ncclReduceScatter, sums[0].sources[tower].const_data_ptr(),
-                  target.mutable_data_ptr(), length(target), *nccl_type(target.scalar_type()),
-                  ncclSum, communicator, stream);
+        const Sum& own = sums[static_cast<std::size_t>(tower)];
+        group.add(ncclReduceScatter, source(sums[0], tower).const_data_ptr(),
+                  own.target.mutable_data_ptr(), length(own.target),
+                  *nccl_type(own.target.scalar_type()), ncclSum, communicator(tower),
+                  stream(streams, tower));
         continue;
       }
       for (const Sum& sum : sums)
-        if (sum.target.numel() > 0)
-          group.add(ncclReduce, sum.sources[tower].const_data_ptr(), sum.target.mutable_data_ptr(),
-                    length(sum.target), *nccl_type(sum.target.scalar_type()), ncclSum, sum.to,
-                    communicator, stream);
+        if (const torch::Tensor& own = source(sum, tower); own.numel() > 0)
+          group.add(ncclReduce, own.const_data_ptr(),
+                    sum.to == tower ? sum.target.mutable_data_ptr() : nullptr, length(own),
+                    *nccl_type(own.scalar_type()), ncclSum, sum.to, communicator(tower),
+                    stream(streams, tower));
     }
     require(group.end());
     return true;
@@ -115,15 +118,28 @@ class Nccl final : public Transport {
   }
 
  private:
-  /// Whether `sums` are one reduce-scatter: as many as towers, in their order, equally long, and in
-  /// every tower one behind the other in memory.
+  static const torch::Tensor& source(const Sum& sum, int tower) {
+    return sum.sources[static_cast<std::size_t>(tower)];
+  }
+  static cudaStream_t stream(std::span<const c10::Stream> streams, int tower) {
+    return raw(streams[static_cast<std::size_t>(tower)]);
+  }
+  /// What a tower of this process brings.
+  const torch::Tensor& here(const Sum& sum) const { return source(sum, ranks_.first); }
+  ncclComm_t communicator(int tower) const {
+    return communicators_[static_cast<std::size_t>(tower - ranks_.first)];
+  }
+
+  /// Whether `sums` are one reduce-scatter: of towers of this process alone, as many as towers, in
+  /// their order, equally long, and in every tower one behind the other in memory.
   bool is_scatter(std::span<const Sum> sums) const {
-    if (sums.size() != gpus_.size() || sums[0].target.numel() == 0) return false;
+    const std::size_t towers = ranks_.gpus.size();
+    if (ranks_.from_first || sums.size() != towers || sums[0].target.numel() == 0) return false;
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (sums[i].to != static_cast<int>(i)) return false;
       if (sums[i].target.numel() != sums[0].target.numel()) return false;
       if (sums[i].target.scalar_type() != sums[0].target.scalar_type()) return false;
-      for (std::size_t tower = 0; tower < gpus_.size(); ++tower) {
+      for (std::size_t tower = 0; tower < towers; ++tower) {
         const auto* first = static_cast<const char*>(sums[0].sources[tower].const_data_ptr());
         if (sums[i].sources[tower].const_data_ptr() != first + i * sums[0].target.nbytes())
           return false;
@@ -134,13 +150,35 @@ class Nccl final : public Transport {
 
   void start() {
     if (!communicators_.empty()) return;
-    std::vector<ncclComm_t> fresh(gpus_.size());
-    const ncclResult_t result =
-        ncclCommInitAll(fresh.data(), static_cast<int>(fresh.size()), gpus_.data());
+    std::vector<ncclComm_t> fresh(ranks_.gpus.size());
+    const ncclResult_t result = ranks_.from_first ? start_across(fresh) : start_inside(fresh);
     if (result != ncclSuccess)
-      throw ConfigError("NCCL cannot start on " + std::to_string(gpus_.size()) + " GPUs: " +
+      throw ConfigError("NCCL cannot start on " + std::to_string(ranks_.gpus.size()) + " GPUs: " +
                         ncclGetErrorString(result) + " (" + ncclGetLastError(nullptr) + ").");
     communicators_ = std::move(fresh);
+  }
+
+  ncclResult_t start_inside(std::vector<ncclComm_t>& fresh) const {
+    return ncclCommInitAll(fresh.data(), static_cast<int>(fresh.size()), ranks_.gpus.data());
+  }
+
+  /// The first process makes the id by which all find each other. Not again after abort(): the
+  /// others would not be there.
+  ncclResult_t start_across(std::vector<ncclComm_t>& fresh) {
+    lockstep::check(!std::exchange(started_, true), "a communicator of several machines was left");
+    ncclUniqueId id{};
+    ncclResult_t made = ncclSuccess;
+    if (ranks_.first == 0) made = ncclGetUniqueId(&id);
+    const auto bytes = std::as_bytes(std::span(&id, 1));
+    const std::vector<std::byte> theirs = ranks_.from_first({bytes.begin(), bytes.end()});
+    if (made != ncclSuccess) return made;
+    std::memcpy(&id, theirs.data(), std::min(theirs.size(), sizeof id));
+    NcclGroup group;
+    for (std::size_t i = 0; i < fresh.size(); ++i) {
+      const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(ranks_.gpus[i]));
+      group.add(ncclCommInitRank, &fresh[i], ranks_.total, id, ranks_.first + static_cast<int>(i));
+    }
+    return group.end();
   }
 
   void require(ncclResult_t result) {
@@ -156,7 +194,7 @@ class Nccl final : public Transport {
       const ncclResult_t asked = ncclCommGetAsyncError(communicators_[tower], &state);
       if (asked != ncclSuccess) state = asked;
       if (state != ncclSuccess && state != ncclInProgress)
-        throw DeviceLost("gpu:" + std::to_string(gpus_[tower]), ncclGetErrorString(state));
+        throw DeviceLost("gpu:" + std::to_string(ranks_.gpus[tower]), ncclGetErrorString(state));
     }
   }
 
@@ -168,16 +206,22 @@ class Nccl final : public Transport {
     communicators_.clear();
   }
 
-  const std::vector<int> gpus_;
+  const NcclRanks ranks_;
 
   std::mutex mutex_;
-  std::vector<ncclComm_t> communicators_;  // by tower; guarded by mutex_; empty after abort()
+  bool started_ = false;                   // across processes; guarded by mutex_
+  std::vector<ncclComm_t> communicators_;  // of this process, by tower; guarded by mutex_; empty
+                                           // after abort()
 };
 
 }  // namespace
 
 std::unique_ptr<Transport> make_nccl(const std::vector<int>& gpus) {
-  return std::make_unique<Nccl>(gpus);
+  return make_nccl(NcclRanks{.gpus = gpus, .total = static_cast<int>(gpus.size())});
+}
+
+std::unique_ptr<Transport> make_nccl(const NcclRanks& ranks) {
+  return std::make_unique<Nccl>(ranks);
 }
 
 }  // namespace lockstep::collective

@@ -22,9 +22,9 @@ std::vector<char> SharedMemory::reduce(int tower, std::span<const ShardSum> mine
       present[static_cast<std::size_t>(sum.first)] = true;
     }
   const std::vector<Merge> merges = merges_left(present);
-  const auto source = [&](std::size_t shard, const arena::Seat& seat) -> const std::byte* {
-    if (!by_shard[shard] || !by_shard[shard]->gradients[seat.entry].defined()) return nullptr;
-    return static_cast<const std::byte*>(by_shard[shard]->gradients[seat.entry].const_data_ptr());
+  const auto source = [&](std::size_t shard, const arena::Seat& seat, std::int64_t element) {
+    return by_shard[shard] ? source_in(by_shard[shard]->gradients[seat.entry], seat, element)
+                           : nullptr;
   };
   for (GradientSlice& slice : slices) own.sum.reduce(shards_, merges, source, divisor, slice);
   return reached;

@@ -12,8 +12,14 @@
 
 namespace lockstep::collective {
 
-/// Where the elements of `seat` begin in what `shard` brings; null stands for zero or absent.
-using SourceOf = std::function<const std::byte*(std::size_t shard, const arena::Seat& seat)>;
+/// Where element `element` of the arena, in `seat`, is in what `shard` brings, and those after it;
+/// null stands for zero or absent.
+using SourceOf = std::function<const std::byte*(std::size_t shard, const arena::Seat& seat,
+                                                std::int64_t element)>;
+
+/// What a run of elements of `gradient`, a parameter's, begins with: a SourceOf for one shard.
+const std::byte* source_in(const torch::Tensor& gradient, const arena::Seat& seat,
+                           std::int64_t element);
 
 /// Reads each source once. Keeps its scratch memory from call to call.
 class SliceSum {
@@ -22,7 +28,18 @@ class SliceSum {
   void reduce(std::size_t shards, const std::vector<Merge>& merges, const SourceOf& source,
               double divisor, GradientSlice& slice);
 
+  /// Only sums, what is left in shard `root`: into `out`, for the elements of `range`. Zero where
+  /// there is nothing.
+  void partial(std::size_t shards, const std::vector<Merge>& merges, const SourceOf& source,
+               std::size_t root, const arena::Layout& layout, arena::Slice range, std::byte* out);
+
  private:
+  /// Calls finish(element, n, sum) for runs of at most a chunk, `sum` null where there is nothing.
+  template <class Finish>
+  void for_each_chunk(std::size_t shards, const std::vector<Merge>& merges, const SourceOf& source,
+                      std::size_t root, const arena::Layout& layout, arena::Slice range,
+                      const Finish& finish);
+
   std::vector<std::byte> scratch_;
   std::vector<Lanes> squares_;  // of each block of the slice at work
 };

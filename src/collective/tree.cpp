@@ -1,6 +1,7 @@
 #include "collective/tree.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace lockstep::collective {
 
@@ -25,6 +26,24 @@ std::vector<Merge> merges_left(std::vector<bool> present) {
         present[static_cast<std::size_t>(into)] = true;
       }
   return merges;
+}
+
+std::vector<Merge> merges_inside(int first, int end, int shards) {
+  std::vector<Merge> merges;
+  for (int shard = first; shard < end; ++shard)
+    std::ranges::copy(merges_after(shard, first, shards), std::back_inserter(merges));
+  return merges;
+}
+
+std::vector<int> roots_of(int first, int end, int shards) {
+  std::vector<bool> left(static_cast<std::size_t>(shards));
+  for (int shard = first; shard < end; ++shard) left[static_cast<std::size_t>(shard)] = true;
+  for (const Merge& merge : merges_inside(first, end, shards))
+    left[static_cast<std::size_t>(merge.from)] = false;
+  std::vector<int> roots;
+  for (int shard = first; shard < end; ++shard)
+    if (left[static_cast<std::size_t>(shard)]) roots.push_back(shard);
+  return roots;
 }
 
 }  // namespace lockstep::collective

@@ -25,4 +25,12 @@ std::vector<Merge> merges_after(int shard, int first, int shards);
 /// empty or absorbed before. A merge into a shard that is not present takes `from` as it is.
 std::vector<Merge> merges_left(std::vector<bool> present);
 
+/// All merges that are possible inside [first, end) of `shards`: what a machine can merge of its
+/// own.
+std::vector<Merge> merges_inside(int first, int end, int shards);
+
+/// Shards that are left as roots when a tower, or a machine, has merged what it can of [first,
+/// end).
+std::vector<int> roots_of(int first, int end, int shards);
+
 }  // namespace lockstep::collective

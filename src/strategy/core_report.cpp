@@ -9,7 +9,7 @@ StepResult Core::result_of(std::int64_t step, const ShardWork& work, const Outco
   for (Tower& tower : towers) {
     if (options_.where.trace) trace(tower);
     result.towers.push_back(report_of(tower));
-    results.add(tower);
+    results.add(tower.rows, tower.results);
     tower.gradients.clear();
   }
   results.put_into(result);

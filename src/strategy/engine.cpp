@@ -7,11 +7,11 @@
 namespace lockstep::strategy {
 namespace {
 
-/// On the CPU an arena is one bucket: nothing moves.
+/// On the CPUs of one machine an arena is one bucket: nothing moves.
 std::int64_t bucket_bytes(const Where& where) {
   const bool accelerators =
       !where.devices.empty() && device::is_accelerator(where.devices.front().kind);
-  return accelerators ? where.exchange.bucket_bytes : 0;
+  return accelerators || where.machines ? where.exchange.bucket_bytes : 0;
 }
 
 }  // namespace
@@ -22,21 +22,25 @@ Engine::Engine(const MirroredOptions& options, const Factory& replica, detail::M
       balances_(options_.where.balance == Balance::automatic) {
   if (options_.method.async)
     throw ConfigError("method.async is of Async<Model>; leave it out, or use that.");
+  if (options_.where.machines) compare_machines();
   towers_.make(replicas_.places());
   if (options_.where.on_device_failure == OnDeviceFailure::replay) {
     rescue_.emplace(towers_, replicas_, map_);
     towers_.run([this](Tower& tower) { rescue_->mirror(tower); });
   }
-  if (const auto note = uneven_shards(options_.method.shards, towers_.size()); !note.empty())
+  if (const auto note = uneven_shards(options_.method.shards, roster().total()); !note.empty())
     notes_.add(note);
 }
 
 // One step on one tower: the whole algorithm. Only the calls of the collective cross towers.
 Outcome Engine::train(Tower& tower, const ShardWork& work) {
   Outcome outcome{.selected = tower.pass.selected};
-  runner_.run(tower, work);  // forward and backward of its shards, gradients summed up the tree
-  if (!weigh(tower, outcome)) return outcome;  // weightless, or not finite and to be skipped
-  if (tower.rank == 0) average_buffers();
+  runner_.run(tower, work);      // forward and backward of its shards, gradients summed up the tree
+  if (!weigh(tower, outcome)) {  // weightless, or not finite and to be skipped
+    tower.collective->skip(tower.rank, tower.gradients.sums());
+    return outcome;
+  }
+  if (&tower == towers_.begin()) average_buffers();
   if (!reduce(tower, tower.slices, outcome)) return outcome;
   tower.pass.updates ? update(tower, outcome) : hand_out(tower, outcome);
   outcome.applied = true;
@@ -100,7 +104,7 @@ StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) {
   run_towers(work, pass, [&](Tower& tower) {
     Outcome own = train(tower, work);
     if (own.applied && pass.updates && rescue_) rescue_->mirror(tower);
-    if (tower.rank == 0) outcome = std::move(own);
+    if (&tower == towers_.begin()) outcome = std::move(own);
   });
   if (!pass.updates) show_gradients(outcome);
   settle_buffers(outcome.applied);
@@ -110,7 +114,7 @@ StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) {
   if (options_.method.precision == Precision::float16 && (outcome.applied || outcome.overflow))
     loss_scale_.update(outcome.overflow);
   StepResult result = report(steps_++, work, outcome, begin);
-  if (balances_) balance();
+  if (balances_) balance(result);
   return result;
 }
 
@@ -118,10 +122,7 @@ StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) {
 /// have computed their shards and cannot have begun to update.
 void Engine::average_buffers() {
   require_same_modes();
-  std::vector<Flats> by_shard;
-  for (const Tower& tower : towers_)
-    by_shard.insert(by_shard.end(), tower.buffers.begin(), tower.buffers.end());
-  replicas_.average_buffers(by_shard);
+  replicas_.average_buffers(buffers_of_all());
 }
 
 /// After an applied step the buffers follow the weights, else they are what they were.
@@ -140,7 +141,7 @@ StepResult Engine::compute(const ShardWork& work) {
       Outcome own;
       runner_.run(tower, work);
       weigh(tower, own);
-      if (tower.rank == 0) outcome = own;
+      if (&tower == towers_.begin()) outcome = own;
     });
     replicas_.restore_buffers();
     return report(steps_, work, outcome, begin);
@@ -153,6 +154,7 @@ StepResult Engine::report(std::int64_t step, const ShardWork& work, const Outcom
   std::vector<std::string> said = notes_.take(outcome, map_);
   StepResult result = result_of(step, work, outcome, {towers_.begin(), towers_.end()});
   result.notes = std::move(said);
+  if (options_.where.machines) gather_results(result);
   settle_times(result, now() - begin);
   return result;
 }
@@ -163,6 +165,7 @@ void Engine::run_towers(const ShardWork& work, Pass pass, const Towers::Job& job
   check(!averaged_, "no step inside with_averaged_weights");
   torn_.require_whole();
   replicas_.adopt();
+  agree("a step");
   collective::Collective& collective = towers_.collective();
   device::begin_step(options_.where.devices.front().kind, steps_);
   for (const Place place : replicas_.places())  // should the caller have run a backward of its own
@@ -207,15 +210,13 @@ bool Engine::go_on_without(const TowerError& error) {
 
 /// Gives slow devices fewer shards. The step is over: what fails here must not make it look as if
 /// it had failed.
-void Engine::balance() {
-  Ranges now;
+void Engine::balance(const StepReport& report) {
+  const Ranges now = towers_.ranges();
   std::vector<Seconds> times;
-  for (const Tower& tower : towers_) {
-    const Seconds all = tower.clock.in(Stage::forward) + tower.clock.in(Stage::backward);
-    Seconds& time = shard_times_[tower.place];
-    if (tower.computed > 0) time = smoothed(time, all / tower.computed);
+  for (const TowerReport& tower : report.towers) {
+    Seconds& time = shard_times_[tower.device];
+    if (tower.shards > 0) time = smoothed(time, (tower.forward + tower.backward) / tower.shards);
     times.push_back(time);
-    now.push_back(tower.shards);
   }
   const Ranges then = balanced(now, times);
   if (then == now) return;
@@ -238,6 +239,7 @@ void Engine::prepare_tasks() {
 
 Place Engine::shown() {
   replicas_.touch();
+  written_ = true;
   return replicas_.first();
 }
 

@@ -5,6 +5,7 @@
 // engine.cpp        the step
 // engine_optim.cpp  slots and moving averages between steps
 // engine_state.cpp  what is saved and loaded
+// engine_machines.cpp  what several machines tell each other beside the step
 //
 // Its parts: core.h (what every engine has), setup.h (checks and replicas), towers.h (threads,
 // slices, collective), shard_runner.h (forward and backward), flat.h (cutting and joining state),
@@ -34,6 +35,8 @@ class Engine : public Core {
   State state();
   void load(const State& state);
   const torch::nn::Module& module() const { return *replicas_[replicas_.first()].module; }
+  const Roster& roster() const { return towers_.roster(); }
+  ShardRange share() const;  ///< the shards of this machine
   void reset_slots(const std::string& pattern);
   Place shown();
 
@@ -48,11 +51,19 @@ class Engine : public Core {
   void settle_buffers(bool applied);
   void run_towers(const ShardWork& work, Pass pass, const Towers::Job& job);
   void recover();
-  void balance();
+  void balance(const StepReport& report);
   void prepare_tasks() override;
   bool go_on_without(const TowerError& error) override;
   StepResult report(std::int64_t step, const ShardWork& work, const Outcome& outcome,
                     Seconds begin);
+
+  // Several machines.
+  void compare_machines();
+  void agree(const char* call);
+  void join_group();
+  std::vector<Flats> buffers_of_all();
+  void gather_results(StepResult& result);
+  std::string weights() const;
 
   // State.
   void swap_averages();
@@ -60,10 +71,11 @@ class Engine : public Core {
   std::vector<NamedTensor> collected(const std::function<Flats(const Tower&)>& parts,
                                      const Naming& name = own_name);
 
-  std::optional<Rescue> rescue_;          // none: stop when a device fails
-  std::map<Place, Seconds> shard_times_;  // what one takes there, 0 before the first
-  bool balances_;                         // shards move to where they are computed faster
-  Flats handed_out_;  // whole gradients on the CPU: what the model's parameters have as grad()
+  std::optional<Rescue> rescue_;                // none: stop when a device fails
+  std::map<std::string, Seconds> shard_times_;  // what one takes there, by name; 0 before the first
+  bool balances_;                               // shards move to where they are computed faster
+  bool written_ = false;  // the caller may have written to the model since machines agreed on it
+  Flats handed_out_;      // whole gradients on the CPU: what the model's parameters have as grad()
 };
 
 }  // namespace lockstep::strategy

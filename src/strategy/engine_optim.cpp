@@ -6,6 +6,7 @@ void Engine::reset_slots(const std::string& pattern) {
   check(!averaged_, "no reset_slots inside with_averaged_weights");
   torn_.require_whole();
   const std::vector<char> chosen = matching("reset_slots: pattern", pattern, map_);
+  agree("reset_slots");
   surviving(name_of(Stage::update), [&] {
     const auto failure = towers_.run_together([&](Tower& tower) {
       for (optim::SliceUpdate& slice : tower.updates) slice.reset(options_.method, chosen);
@@ -24,6 +25,7 @@ void Engine::with_averaged_weights(const std::function<void()>& evaluation) {
   torn_.require_whole();
   surviving("evaluate", [this] {
     replicas_.adopt();
+    agree("with_averaged_weights");
     swap_averages();
   });
   try {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "strategy/agreement.h"
 #include "strategy/engine.h"
 
 namespace lockstep::strategy {
@@ -11,6 +12,7 @@ State Engine::state() {
 
 State Engine::copy_of_state() {
   replicas_.adopt();
+  agree("state");
   State state = state_of(replicas_[replicas_.first()].tensors);
   for (std::size_t i = 0; i < slots(); ++i)
     std::ranges::move(collected([i](const Tower& tower) { return tower.kept()[i]; },
@@ -47,6 +49,7 @@ std::vector<NamedTensor> Engine::collected(const std::function<Flats(const Tower
 void Engine::load(const State& state) {
   check(!averaged_, "no load inside with_averaged_weights");
   Loaded loaded = read(state);  // all that may be wrong with the state comes first
+  join_group();
   take_scale(state);
   if (torn_ && !towers_.planned())
     towers_.make(replicas_.places());  // those left did not take over
@@ -66,6 +69,13 @@ void Engine::load(const State& state) {
   });
   take_flags(state);
   replicas_.adopt();
+  written_ = true;
+  if (options_.where.machines) {
+    std::vector<torch::Tensor> kept;
+    for (const Flats& flats : loaded.kept) kept.insert(kept.end(), flats.begin(), flats.end());
+    require_agreement(*options_.where.machines, {{"the slots that are loaded", fingerprint(kept)}},
+                      "Load the same state on all machines.");
+  }
 }
 
 }  // namespace lockstep::strategy

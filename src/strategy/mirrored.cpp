@@ -4,6 +4,12 @@
 
 namespace lockstep {
 
+std::vector<std::string> Strategy::device_names() const {
+  std::vector<std::string> names;
+  for (const Device& device : where().devices) names.push_back(device.name());
+  return names;
+}
+
 MirroredBase::MirroredBase(MirroredOptions options, const Factory& replica, detail::Making making)
     : engine_(std::make_unique<strategy::Engine>(std::move(options), replica, making)) {}
 
@@ -14,6 +20,7 @@ MirroredBase& MirroredBase::operator=(MirroredBase&&) noexcept = default;
 std::string MirroredBase::name() const { return "mirrored"; }
 const Method& MirroredBase::method() const { return engine_->options().method; }
 const Where& MirroredBase::where() const { return engine_->options().where; }
+std::vector<std::string> MirroredBase::device_names() const { return engine_->roster().names; }
 Seconds MirroredBase::now() const { return engine_->now(); }
 const torch::nn::Module& MirroredBase::module() const { return engine_->module(); }
 std::int64_t MirroredBase::steps() const { return engine_->steps(); }

@@ -37,7 +37,7 @@ std::vector<Flats> Rescue::joined_mirrors() const {
   for (std::size_t i = 0; i < mirrors_[towers_.front().place.index()].size(); ++i) {
     kept.push_back(allocate(map_.layouts, torch::kCPU));
     for (const Tower& tower : towers_)
-      copy_all(slices_of(kept[i], map_.buckets, tower.rank, towers_.size()),
+      copy_all(slices_of(kept[i], map_.buckets, tower.rank, towers_.roster().total()),
                mirrors_[tower.place.index()][i]);
   }
   return kept;

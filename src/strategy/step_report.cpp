@@ -34,9 +34,9 @@ TowerReport report_of(const Tower& tower) {
           .peak_bytes = device::memory(tower.device).peak_bytes};
 }
 
-void BatchResults::add(const Tower& tower) {
-  rows_ = rows_ && tower.rows ? std::optional(*rows_ + *tower.rows) : std::nullopt;
-  for (const ShardResults& shard : tower.results) results_.add(shard);
+void BatchResults::add(std::optional<std::int64_t> rows, const std::vector<ShardResults>& shards) {
+  rows_ = rows_ && rows ? std::optional(*rows_ + *rows) : std::nullopt;
+  for (const ShardResults& shard : shards) results_.add(shard);
 }
 
 void BatchResults::put_into(StepResult& result) const {

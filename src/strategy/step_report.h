@@ -25,7 +25,7 @@ TowerReport report_of(const Tower& tower);
 /// Adds up what towers have computed of a batch.
 class BatchResults {
  public:
-  void add(const Tower& tower);
+  void add(std::optional<std::int64_t> rows, const std::vector<ShardResults>& shards);
   /// Rows, metrics and outputs, into the result.
   void put_into(StepResult& result) const;
 

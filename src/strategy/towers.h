@@ -18,6 +18,7 @@
 #include "collective/collective.h"
 #include "device/tower_pool.h"
 #include "strategy/replica.h"
+#include "strategy/roster.h"
 #include "strategy/tower.h"
 
 namespace lockstep::strategy {
@@ -71,6 +72,14 @@ std::unique_ptr<collective::Collective> make_collective(std::span<const Member> 
                                                         const std::vector<arena::Bucket>& buckets,
                                                         bool has_cores);
 
+/// The same with the towers of other machines: `ranges` by rank.
+std::unique_ptr<collective::Collective> make_collective(std::span<const Member> members,
+                                                        const Roster& roster, const Ranges& ranges,
+                                                        const Method& method, const Where& where,
+                                                        const std::vector<arena::Layout>& layouts,
+                                                        const std::vector<arena::Bucket>& buckets,
+                                                        bool has_cores);
+
 /// How towers compute a batch: its shards dealt out among all of them, or one tower all of them.
 enum class Ties { together, alone };
 
@@ -88,25 +97,32 @@ class Towers {
   Towers(const Method& method, const Where& where, Ties ties, device::TowerPool& pool,
          const Replicas& replicas, const ParameterMap& map, MakeCollective make_collective);
 
-  /// Makes towers at `places`, with fresh slots and even shards.
+  /// Makes towers at `places`, with fresh slots and even shards. All machines do so together.
   void make(const std::vector<Place>& places);
-  /// Gives every tower the shards of its range.
+  /// Gives every tower, of all machines, the shards of its range.
   void assign(const Ranges& ranges);
+  const Ranges& ranges() const { return ranges_; }  ///< by rank
   /// Writes what towers keep, see Tower::kept, from whole arenas.
   void restore(const std::vector<Flats>& kept);
 
   Tower* begin() { return towers_.data(); }
   Tower* end() { return towers_.data() + towers_.size(); }
   Tower& front() { return towers_.front(); }
-  int size() const { return static_cast<int>(towers_.size()); }
-  Tower* at(Place place) { return tower_at_[place.index()]; }  ///< null where the device is gone
+  int size() const { return static_cast<int>(towers_.size()); }  ///< of this machine
+  const Roster& roster() const { return roster_; }               ///< those of all machines
+  Tower* at(Place place) { return tower_at_[place.index()]; }    ///< null where the device is gone
   const Device& device(Place place) const { return pool_.device(place.value); }
 
   /// What towers were made with: it decides on slots.
   const Method& made_with() const { return made_with_; }
 
   bool planned() const { return collective_ != nullptr; }
-  collective::Collective& collective();  ///< planned anew if need be
+  /// For a new group of the same machines. What was under way in the old one is given up.
+  void plan_anew(std::int64_t generation) {
+    collective_.reset();
+    roster_.generation = generation;
+  }
+  collective::Collective& collective();      ///< planned anew if need be
 
   /// The same of a tower that is alone.
   collective::Collective& collective_of(const Tower& tower);
@@ -123,6 +139,8 @@ class Towers {
  private:
   TreeSum tree_sum(Rank rank, ShardRange range) const;
   std::unique_ptr<collective::Collective> make_collective(std::span<const Tower> towers) const;
+  void tell_others(const Failure& failure) const;
+  std::optional<Failure> failure_of_others() const;
 
   // Constant after construction.
   const Method& method_;    // but for the values of its optimizers
@@ -137,8 +155,10 @@ class Towers {
   std::function<void(int place)> job_;
   std::unique_ptr<collective::Collective> collective_;          // null: to be planned anew
   std::vector<std::unique_ptr<collective::Collective>> alone_;  // by tower, where they are alone
-  std::vector<Tower> towers_;                                   // by rank
-  std::vector<Tower*> tower_at_;                                // by place
+  Roster roster_;
+  Ranges ranges_;                 // by rank
+  std::vector<Tower> towers_;     // of this machine, by rank
+  std::vector<Tower*> tower_at_;  // by place
 };
 
 }  // namespace lockstep::strategy

@@ -35,6 +35,7 @@ TrainingEnd Trainer::run() { return impl_->run(); }
 
 Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> observers)
     : job_(job),
+      machines_(job.strategy().where().machines.get()),
       options_(std::move(options)),
       observers_(std::move(observers)),
       method_(job.strategy().method()) {
@@ -50,6 +51,9 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
   if (!options_.goal.metric.empty() && job.sets().empty())
     throw ConfigError("there is a goal, '" + options_.goal.metric + "', but no set to evaluate.");
   progress_.step = job.strategy().steps();
+  if (!decides() && !options_.folder.empty())
+    throw ConfigError("the first machine alone saves; leave the folder empty on the others.");
+  saves_ = agreed(!options_.folder.empty());
   if (options_.folder.empty()) return;
   require_savable(job.strategy().module());
   if (!options_.lock) options_.lock = lock_checkpoints(options_.folder);
@@ -61,24 +65,28 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
 
 void Trainer::Impl::resume(const FoundCheckpoint& found) {
   namespace fs = std::filesystem;
-  const Manifest& manifest = found.checkpoint.manifest;
   compare_method(found);
   for (const auto& [name, content] : job_.files())
     if (const auto own = found.checkpoint.files.find(name);
         own == found.checkpoint.files.end() || own->second != content)
       throw ConfigError("'" + found.path + "' was trained with another '" + name +
                         "': use the one that is in it, or another folder to begin anew.");
-  job_.strategy().load(found.checkpoint.state);
-  job_.seek(manifest.progress.input);
-  progress_ = manifest.progress;
-  metrics_ = manifest.metrics;
-  metrics_step_ = progress_.step;
+  take_over(found);
   resumed_ = true;
   if (!saver_) return;
   const bool own =
       fs::weakly_canonical(found.path).parent_path() == fs::weakly_canonical(options_.folder);
   saver_->set_aside_after(own ? progress_.step : -1);
   if (own) saved_step_ = progress_.step;
+}
+
+void Trainer::Impl::take_over(const FoundCheckpoint& found) {
+  const Manifest& manifest = found.checkpoint.manifest;
+  job_.strategy().load(found.checkpoint.state);
+  job_.seek(manifest.progress.input);
+  progress_ = manifest.progress;
+  metrics_ = manifest.metrics;
+  metrics_step_ = progress_.step;
 }
 
 /// Throws ConfigError when the checkpoint's method is another, and that was not allowed.
@@ -100,16 +108,18 @@ TrainingEnd Trainer::Impl::run() {
   if (saver_ && !resumed_ && !list_checkpoints(options_.folder).empty())
     throw ConfigError("'" + options_.folder +
                       "' has checkpoints: resume from one of them, or give another folder.");
-  try {
-    return loop();
-  } catch (...) {
-    save_what_is_there();
-    set_rates(1);
-    throw;
-  }
+  start();
+  for (;;) try {
+      return loop();
+    } catch (...) {
+      if (go_on_without(std::current_exception())) continue;
+      save_what_is_there();
+      set_rates(1);
+      throw;
+    }
 }
 
-TrainingEnd Trainer::Impl::loop() {
+void Trainer::Impl::start() {
   using Images = std::map<std::string, Image>;
   clock_ = now();
   session_begin_ = progress_.step;
@@ -118,16 +128,23 @@ TrainingEnd Trainer::Impl::loop() {
   tell(&Observer::started, TrainingStart{.model = model,
                                          .progress = progress_,
                                          .strategy = job_.strategy().name(),
-                                         .devices = device_names(),
+                                         .devices = job_.strategy().device_names(),
                                          .shards = job_.strategy().method().shards,
                                          .plan = plan(),
                                          .changes = changes_,
                                          .images = resumed_ ? Images{} : job_.images()});
+}
+
+TrainingEnd Trainer::Impl::loop() {
   for (;;) {
     if (progress_.window.steps >= options_.report_every) report();
-    if (due(options_.evaluate, progress_.evaluated)) evaluate();
-    if (const auto ending = why_end()) return end(*ending);
-    if (save_due()) save();
+    Next next = decide();
+    if (next.evaluate) {
+      evaluate();
+      next = decide();
+    }
+    if (next.ending) return end(*next.ending);
+    if (next.save) save();
     if (!step()) return end(Ending::input_ended);
   }
 }
@@ -157,7 +174,8 @@ bool Trainer::Impl::step() {
 
 TrainingReport Trainer::Impl::made_report() const {
   TrainingReport report = window_.report(progress_.window);
-  const auto names = device_names();  // towers of Async report in the order in which they come
+  const auto names =
+      job_.strategy().device_names();  // towers of Async report in the order in which they come
   std::ranges::stable_sort(report.towers, {}, [&](const TowerReport& tower) {
     return std::ranges::find(names, tower.device) - names.begin();
   });
@@ -246,6 +264,10 @@ bool Trainer::Impl::save_due() {
   if (!saver_) return false;
   tell_of_saves(/*wait=*/false);
   if (progress_.step == saved_step_) return false;
+  // The loss of a machine is no loss of the training if there is a checkpoint from its beginning
+  // on.
+  if (machines_ && !resumed_ && saved_.empty() && save_error_.empty() && !saver_->busy())
+    return true;
   return save_now_ || (due(options_.save, progress_.saved) && !saver_->busy());
 }
 
@@ -257,11 +279,12 @@ void Trainer::Impl::save() {
   saved_step_ = progress_.step;
   progress_.saved = mark();
   Checkpoint checkpoint{manifest(), job_.strategy().state(), job_.files()};
-  saver_->start(std::move(checkpoint), now() - begin);
+  if (saver_) saver_->start(std::move(checkpoint), now() - begin);
   count_time();
 }
 
 void Trainer::Impl::tell_of_saves(bool wait) {
+  if (!saver_) return;
   for (const SaveReport& report : saver_->ended(wait)) {
     save_error_ = report.error;
     if (report.error.empty()) saved_ = report.path;
@@ -283,9 +306,9 @@ std::optional<Ending> Trainer::Impl::why_end() const {
 
 /// After a failure: the steps before it were sound, unless the towers say that they are torn.
 void Trainer::Impl::save_what_is_there() {
-  if (!saver_) return;
+  if (!saves_) return;
   try {
-    if (progress_.step > session_begin_ && progress_.step != saved_step_) save();
+    if (agreed(progress_.step > session_begin_ && progress_.step != saved_step_)) save();
     tell_of_saves(/*wait=*/true);
   } catch (...) {  // what failed first is what the caller hears of
   }
@@ -299,9 +322,9 @@ TrainingEnd Trainer::Impl::end(Ending ending) {
     if (saved_step_ == progress_.step) saved_step_ = -1;  // that checkpoint does not know of it
     tell(&Observer::reported, made_report());
   }
-  if (ending != Ending::stopped && progress_.evaluated.step != progress_.step) evaluate();
-  if (saver_) {
-    if (progress_.step != saved_step_) save();
+  if (agreed(ending != Ending::stopped && progress_.evaluated.step != progress_.step)) evaluate();
+  if (saves_) {
+    if (agreed(progress_.step != saved_step_)) save();
     tell_of_saves(/*wait=*/true);
   }
   if (stopping()) ending = Ending::stopped;

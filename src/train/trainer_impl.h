@@ -1,6 +1,7 @@
 #pragma once
 
 #include <lockstep/job.h>
+#include <lockstep/machines.h>
 #include <lockstep/trainer.h>
 
 #include "train/report_window.h"
@@ -17,6 +18,7 @@ class Trainer::Impl {
 
  private:
   // The loop and its parts, in trainer.cpp.
+  void start();
   TrainingEnd loop();
   void compare_method(const FoundCheckpoint& found);
   void save_what_is_there();
@@ -34,6 +36,19 @@ class Trainer::Impl {
   TrainingEnd end(Ending ending);
   bool stopping() const { return options_.stop && options_.stop(); }
 
+  // Several machines, in trainer_machines.cpp.
+  /// What to do before the next step.
+  struct Next {
+    bool evaluate = false, save = false;
+    std::optional<Ending> ending = std::nullopt;
+  };
+  Next decide();
+  Next agreed(Next own);
+  bool agreed(bool own) { return agreed(Next{.evaluate = own}).evaluate; }
+  void take_over(const FoundCheckpoint& found);
+  bool go_on_without(const std::exception_ptr& failure);
+  bool decides() const { return !machines_ || machines_->rank() == 0; }
+
   // When and how long, in trainer_plan.cpp.
   Seconds now() const { return options_.clock(); }
   void count_time();
@@ -43,7 +58,6 @@ class Trainer::Impl {
   Goal full_goal() const;
   void estimate(TrainingReport& report) const;
   std::vector<std::string> plan() const;
-  std::vector<std::string> device_names() const;
   Manifest manifest() const;
 
   template <class Call, class... Args>
@@ -52,6 +66,7 @@ class Trainer::Impl {
   }
 
   Job& job_;
+  Machines* const machines_;  ///< null: this one alone
   TrainerOptions options_;
   const std::vector<Observer*> observers_;
   const Method method_;  ///< that the training began with: the schedule changes rates after that
@@ -66,6 +81,7 @@ class Trainer::Impl {
   Seconds clock_{};                        ///< until when time was counted
   std::map<std::string, double> metrics_;  ///< "test/accuracy", of the evaluation at metrics_step_
   std::int64_t metrics_step_ = -1;
+  bool saves_ = false;     ///< the first machine has a folder
   bool save_now_ = false;  ///< the last evaluation is to be kept
   std::string saved_;
   std::int64_t saved_step_ = -1;  ///< of the last checkpoint of this session

@@ -150,12 +150,6 @@ std::vector<std::string> Trainer::Impl::plan() const {
   return lines;
 }
 
-std::vector<std::string> Trainer::Impl::device_names() const {
-  std::vector<std::string> names;
-  for (const Device& device : job_.strategy().where().devices) names.push_back(device.name());
-  return names;
-}
-
 Manifest Trainer::Impl::manifest() const {
   auto fields = fields_of(method_);
   fields.erase("seed");

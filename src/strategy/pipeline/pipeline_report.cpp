@@ -30,7 +30,7 @@ StepResult PipelineEngine::report(std::int64_t step, const detail::StageWork& wo
   for (const auto& at : towers_) {
     result.towers.push_back(report_of(at->tower));
     at->tower.gradients.clear();
-    if (at->stage + 1 == stages()) results.add(at->tower);
+    if (at->stage + 1 == stages()) results.add(at->tower.rows, at->tower.results);
   }
   results.put_into(result);
   settle_times(result, now() - begin);

@@ -1,0 +1,131 @@
+#include <algorithm>
+
+#include "collective/machine_plan.h"
+#include "collective/tensor_letter.h"
+#include "strategy/agreement.h"
+#include "strategy/engine.h"
+#include "strategy/step_letter.h"
+
+namespace lockstep::strategy {
+namespace {
+
+constexpr const char* kSameProgram =
+    "Give all machines the same program, recipe and data, and CPUs of one kind.";
+
+}  // namespace
+
+/// Before the first step: all that decides on the result must be the same on all machines.
+void Engine::compare_machines() {
+  if (options_.where.on_device_failure == OnDeviceFailure::replay)
+    throw ConfigError(
+        "on_device_failure = replay works on one machine; with several, leave it at stop: the "
+        "training goes on from its last checkpoint.");
+  Statements own = program_statements();
+  std::ranges::move(method_statements(options_.method), std::back_inserter(own));
+  std::string names;
+  for (const arena::Seat* seat : map_.seats) names += seat->name + " ";
+  own.emplace_back("the model's parameters", names);
+  own.emplace_back("the weights at the beginning", weights());
+  require_agreement(*options_.where.machines, own, kSameProgram);
+}
+
+/// All machines are at the same call, at the same step, with the same weights. After a step that
+/// failed on one of them they make a new group first.
+void Engine::agree(const char* call) {
+  if (!options_.where.machines) return;
+  Machines& machines = *options_.where.machines;
+  if (const auto trouble = machines.trouble()) {
+    if (!trouble->lost.empty()) throw MachinesError(*trouble);  // until load()
+    machines.regroup();
+  }
+  if (machines.generation() != roster().generation) towers_.plan_anew(machines.generation());
+  if (machines.size() != std::ssize(roster().towers))
+    throw ConfigError(
+        "a machine is gone, and with it a part of the optimizer's slots: load a state, to go on "
+        "with those who are left.");
+  require_agreement(machines,
+                    {{"the call", std::string(call) + " at step " + std::to_string(steps_)},
+                     {"the model's weights", written_ ? weights() : "unchanged"}},
+                    "Every machine runs the same program: call the same functions in the same "
+                    "order on all of them, and write the same values to the model.");
+  written_ = false;
+}
+
+/// After load(): the group of those who are left, with towers of their own.
+void Engine::join_group() {
+  if (!options_.where.machines) return;
+  Machines& machines = *options_.where.machines;
+  if (machines.trouble()) machines.regroup();
+  if (machines.generation() == roster().generation) return;
+  torn_.mark();  // fresh slots
+  towers_.make(replicas_.places());
+}
+
+/// Parameters and buffers, as a fingerprint.
+std::string Engine::weights() const {
+  Flats all = replicas_.parameters(replicas_.first());
+  const Replica& shown = replicas_[replicas_.first()];
+  all.insert(all.end(), shown.buffers.begin(), shown.buffers.end());
+  for (const arena::Entry& entry : shown.tensors.frozen) all.push_back(entry.tensor);
+  return fingerprint(all);
+}
+
+/// What all shards made of the buffers, in shard order. On the thread of the first tower here, the
+/// one that talks to other machines.
+std::vector<Flats> Engine::buffers_of_all() {
+  std::vector<Flats> own;
+  for (const Tower& tower : towers_)
+    own.insert(own.end(), tower.buffers.begin(), tower.buffers.end());
+  if (!options_.where.machines || replicas_.buffer_layouts().empty()) return own;
+  base::Letter mine;
+  mine.put(own.size());
+  for (const Flats& shard : own) collective::put_tensors(mine, shard);
+  std::vector<Flats> all;
+  for (const Bytes& bytes : options_.where.machines->all_gather(mine.bytes())) {
+    base::LetterReader letter(bytes);
+    for (auto left = letter.get<std::size_t>(); left > 0; --left)
+      all.push_back(collective::get_tensors(letter));
+  }
+  return all;
+}
+
+/// Afterwards the result has what the towers of all machines brought, in order of their ranks.
+void Engine::gather_results(StepResult& result) {
+  Machines& machines = *options_.where.machines;
+  base::Letter mine;
+  mine.put(result.notes.size());
+  for (const std::string& note : result.notes) mine.put(note);
+  mine.put(result.towers.size());
+  for (std::size_t i = 0; i < result.towers.size(); ++i)
+    put_news(mine, {result.towers[i], towers_.begin()[i].results});
+  BatchResults results;
+  std::vector<TowerReport> towers;
+  std::vector<std::string> notes = result.notes;
+  for (int rank = 0; const Bytes& bytes : machines.all_gather(mine.bytes())) {
+    base::LetterReader letter(bytes);
+    for (auto left = letter.get<std::size_t>(); left > 0; --left)
+      if (std::string note = letter.text();
+          std::ranges::find(result.notes, note) == result.notes.end())
+        notes.push_back(machines.name(rank) + ": " + note);
+    for (auto left = letter.get<std::size_t>(); left > 0; --left) {
+      TowerNews news = get_news(letter);
+      news.report.device = machines.name(rank) + "/" + news.report.device;
+      results.add(news.report.rows, news.results);
+      towers.push_back(std::move(news.report));
+    }
+    ++rank;
+  }
+  result.towers = std::move(towers);
+  result.notes = std::move(notes);
+  results.put_into(result);
+}
+
+ShardRange Engine::share() const {
+  const Ranges& ranges = towers_.ranges();
+  const auto first = static_cast<std::size_t>(roster().first);
+  const auto count =
+      static_cast<std::size_t>(roster().towers[static_cast<std::size_t>(roster().machine)]);
+  return {ranges[first].first, ranges[first + count - 1].end};
+}
+
+}  // namespace lockstep::strategy

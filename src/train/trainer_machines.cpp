@@ -1,0 +1,90 @@
+#include <lockstep/checkpoint.h>
+#include <lockstep/error.h>
+
+#include "base/letter.h"
+#include "train/trainer_impl.h"
+
+// What the trainers of several machines tell each other. Whatever depends on time, signals or files
+// is decided by the first.
+
+namespace lockstep {
+namespace {
+
+/// What is wrong with the machines, if that is why something failed.
+std::optional<Trouble> trouble_in(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const MachinesError& error) {
+    return error.trouble;
+  } catch (const TowerError& error) {
+    return error.cause ? trouble_in(error.cause) : std::nullopt;
+  } catch (...) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Trainer::Impl::Next Trainer::Impl::decide() {
+  Next next{.ending = why_end()};
+  if (decides()) {
+    next.evaluate = due(options_.evaluate, progress_.evaluated);
+    next.save = save_due();
+  }
+  return agreed(next);
+}
+
+/// The first machine's; but a signal to any of them stops all.
+Trainer::Impl::Next Trainer::Impl::agreed(Next own) {
+  if (!machines_) return own;
+  if (const auto trouble = machines_->trouble(); trouble && trouble->lost.empty())
+    machines_->regroup();  // after a step that failed
+  base::Letter mine;
+  mine.put(own.evaluate);
+  mine.put(own.save);
+  mine.put(own.ending.has_value());
+  mine.put(own.ending.value_or(Ending::done));
+  Next next;
+  bool first = true;
+  for (const Bytes& bytes : machines_->all_gather(mine.bytes())) {
+    base::LetterReader letter(bytes);
+    Next theirs{.evaluate = letter.get<bool>(), .save = letter.get<bool>()};
+    if (const bool ends = letter.get<bool>()) theirs.ending = letter.get<Ending>();
+    if (first) next = theirs;
+    if (theirs.ending == Ending::stopped) next.ending = Ending::stopped;
+    first = false;
+  }
+  return next;
+}
+
+/// After the loss of a machine: those who are left go on from the newest checkpoint. False when
+/// that is not what failed, or not wanted, or there is none.
+bool Trainer::Impl::go_on_without(const std::exception_ptr& failure) {
+  const auto trouble = trouble_in(failure);
+  if (!machines_ || !trouble || trouble->lost.empty() || !saves_ ||
+      options_.on_machine_failure == OnMachineFailure::stop)
+    return false;
+  machines_->regroup();
+  std::optional<FoundCheckpoint> newest;
+  if (saver_) {
+    tell_of_saves(/*wait=*/true);
+    std::vector<std::string> problems;
+    newest = load_newest(options_.folder, problems);
+  }
+  newest = from_first(*machines_, newest);
+  if (!newest) return false;
+  const std::int64_t before = progress_.step;
+  take_over(*newest);
+  window_.clear();
+  saved_step_ = progress_.step;
+  if (saver_) saver_->set_aside_after(progress_.step);
+  clock_ = now();
+  MachinesLeft left{.lost = trouble->lost,
+                    .devices = job_.strategy().device_names(),
+                    .step = progress_.step,
+                    .repeated = before - progress_.step};
+  tell(&Observer::machines_lost, left);
+  return true;
+}
+
+}  // namespace lockstep
