@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "machines/thread_machines.h"
+#include "network.h"
 #include "ranks.h"
 
 namespace ranks {
@@ -22,7 +23,9 @@ inline std::ostream& operator<<(std::ostream& stream, const Kind& kind) {
 
 inline std::vector<Kind> kinds() {
   return {{"Threads", [](int count) { return lockstep::machines::threads(count); },
-           [](Machines& machine) { lockstep::machines::vanish(machine); }}};
+           [](Machines& machine) { lockstep::machines::vanish(machine); }},
+          {"Network", [](int count) { return network(count); },
+           [](Machines& machine) { network_machine(machine).vanish(); }}};
 }
 
 class OfEachKind : public testing::TestWithParam<Kind> {
