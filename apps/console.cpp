@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "recipe/words.h"
 #include "terminal.h"
 
 namespace lockstep::apps {
@@ -75,6 +76,12 @@ class TextConsole : public Observer {
       line_.print("step " + std::to_string(report.step) + "  saved " + report.path +
                   format(" (%.1f MB,", static_cast<double>(report.bytes) / 1e6) +
                   format(" stood still %.3f s)", report.stood_still.count()));
+  }
+
+  void machines_lost(const MachinesLeft& left) override {
+    line_.print(listed(left.lost) + " is gone: the others (" + listed(left.devices) +
+                ") go on from the checkpoint of step " + std::to_string(left.step) + ", and take " +
+                std::to_string(left.repeated) + " steps again");
   }
 
   void ended(const TrainingEnd& end) override {
@@ -167,6 +174,14 @@ class JsonConsole : public Observer {
            {"error", report.error},
            {"trouble", report.trouble},
            {"removed", report.removed}});
+  }
+
+  void machines_lost(const MachinesLeft& left) override {
+    print({{"event", "machines_lost"},
+           {"lost", left.lost},
+           {"devices", left.devices},
+           {"step", left.step},
+           {"repeated", left.repeated}});
   }
 
   void ended(const TrainingEnd& end) override {

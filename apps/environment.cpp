@@ -18,4 +18,13 @@ Environment read_environment() {
           .sim = value_of("LOCKSTEP_SIM")};
 }
 
+std::optional<MachinesOptions> launched_machines(const std::string& first) {
+  return launched([&](const char* name) {
+    if (!first.empty() && std::string(name) == "LOCKSTEP_FIRST") return std::optional(first);
+    return value_of(name);
+  });
+}
+
+std::string machines_secret() { return value_of("LOCKSTEP_SECRET").value_or(""); }
+
 }  // namespace lockstep::apps

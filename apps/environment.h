@@ -2,6 +2,8 @@
 
 // What the program takes from its environment, read here and nowhere else.
 
+#include <lockstep/machines.h>
+
 #include <optional>
 #include <string>
 
@@ -13,5 +15,11 @@ struct Environment {
 };
 
 Environment read_environment();
+
+/// What a launcher says of several machines, see launched(); `first`, unless it is empty, stands
+/// for LOCKSTEP_FIRST.
+std::optional<MachinesOptions> launched_machines(const std::string& first);
+
+std::string machines_secret();  ///< LOCKSTEP_SECRET
 
 }  // namespace lockstep::apps

@@ -1,6 +1,7 @@
 // The program `lockstep`. Exit codes are in exit_codes.h.
 
 #include <lockstep/error.h>
+#include <lockstep/machines.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -31,6 +32,8 @@ int code_of(const std::exception_ptr& failure) {
     return apps::kUserError;
   } catch (const TowerError& error) {
     return code_of(error.cause);
+  } catch (const MachinesError& error) {
+    return error.trouble.lost.empty() ? apps::kFailed : apps::kMachineLost;
   } catch (...) {
     return apps::kFailed;
   }

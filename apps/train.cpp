@@ -17,6 +17,7 @@
 #include "exit_codes.h"
 #include "family_program.h"
 #include "init_weights.h"
+#include "machine_flags.h"
 #include "placement_report.h"
 #include "recipe_flags.h"
 #include "run_folder.h"
@@ -29,6 +30,7 @@ namespace {
 
 struct TrainFlags : RecipeFlags {
   DeviceFlags where;
+  MachineFlags machines;
   std::optional<int> shards;
   std::string run_dir;
   std::string resume = "auto";
@@ -112,11 +114,14 @@ std::vector<std::string> asked_changes(const FoundCheckpoint& found, const Train
   return names;
 }
 
+void tell_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::cerr << "note: " << note << "\n";
+}
+
 /// A new training begins from what its section [init] says, which is then known by its checksum.
-void begin_anew(Job& job, Recipe& recipe, const InitialWeights& weights) {
-  for (const std::string& note :
-       begin_from(job.strategy(), weights, weight_prefixes(recipe), recipe.init))
-    std::cerr << "note: " << note << "\n";
+void begin_anew(Job& job, Recipe& recipe, const InitialWeights& weights, bool first) {
+  const auto notes = begin_from(job.strategy(), weights, weight_prefixes(recipe), recipe.init);
+  if (first) tell_notes(notes);
   recipe.init.checksum = weights.checksum;
 }
 
@@ -146,14 +151,18 @@ int train(TrainFlags flags, const Environment& environment) {
   if (flags.run_dir.empty()) flags.run_dir = default_run_dir(flags.recipe);
   if (flags.shards) flags.sets.push_back("shards=" + std::to_string(*flags.shards));
   flags.sets = flags.all_sets();
+  const std::shared_ptr<Machines> machines =
+      flags.print_recipe ? nullptr : join_machines(flags.machines);
+  const bool first = is_first(machines);
   Reading reading;
   Recipe recipe = load_recipe(flags.recipe, flags.sets, &reading);
   std::shared_ptr<void> lock;
   std::optional<FoundCheckpoint> found;
-  if (!flags.print_recipe) {
+  if (!flags.print_recipe && first) {
     lock = lock_checkpoints(checkpoints_of(flags.run_dir));
     found = checkpoint_to_resume(flags);
   }
+  if (machines) found = from_first(*machines, found);
   const UsedDevices used = use_devices(flags.where, environment, !flags.trace.empty());
   if (found && !reading.stated.contains("shards"))
     recipe.shards = found->checkpoint.manifest.shards;
@@ -162,20 +171,22 @@ int train(TrainFlags flags, const Environment& environment) {
     std::cout << print_recipe(recipe);
     return kDone;
   }
-  for (const auto& notes : {reading.notes, used.notes})
-    for (const std::string& note : notes) std::cerr << "note: " << note << "\n";
-  if (recipe.strategy == StrategyName::pipeline && used.devices.size() == 1)
+  compare_recipes(machines, recipe);
+  if (first) tell_notes(reading.notes);
+  if (first) tell_notes(used.notes);
+  if (first && recipe.strategy == StrategyName::pipeline && used.devices.size() == 1)
     std::cerr << "note: one device has the whole model: a pipeline there is mirrored, with the "
                  "same result. Give --devices more to spread the model over them.\n";
-  if (found) tell_changes(found->checkpoint.manifest, recipe);
+  if (found && first) tell_changes(found->checkpoint.manifest, recipe);
   InitialWeights weights = found ? InitialWeights{} : read_initial(recipe.init);
 
   MirroredOptions strategy = strategy_options(recipe, used.devices);
+  strategy.where.machines = machines;
   if (!flags.trace.empty()) strategy.where.trace = std::make_shared<Trace>();
-  JobFiles files{.folder = flags.run_dir};
+  JobFiles files{.folder = first ? flags.run_dir : ""};
   if (found) files.kept = found->checkpoint.files;
   const auto job = make_job(recipe, strategy, files);
-  if (!found) begin_anew(*job, recipe, weights);
+  if (!found) begin_anew(*job, recipe, weights, first);
   weights = {};
   const auto console = make_console(flags.log == "json" ? LogStyle::json : LogStyle::text);
   LastTowers towers;
@@ -189,17 +200,20 @@ int train(TrainFlags flags, const Environment& environment) {
   if (recipe.log.tensorboard) observers.push_back(&board);
   RunPictures pictures(flags.run_dir + "/pictures");
   if (recipe.log.pictures) observers.push_back(&pictures);
+  if (!first) observers.clear();
 
   TrainerOptions options = trainer_options(recipe, *job);
-  options.folder = checkpoints_of(flags.run_dir);
+  if (first) options.folder = checkpoints_of(flags.run_dir);
   options.lock = lock;
+  options.on_machine_failure = flags.machines.on_machine_failure();
   options.stop = signalled;
   if (found) options.changes = asked_changes(*found, flags, recipe, job->strategy().method());
   Trainer trainer(*job, std::move(options), observers);
   if (found) trainer.resume(*found);
   found.reset();
-  keep_recipe(flags, recipe);
+  if (first) keep_recipe(flags, recipe);
   const TrainingEnd end = trainer.run();
+  if (!first) return code_of(end);
 
   if (flags.placement_report)
     (flags.log == "json" ? std::cerr : std::cout) << placement_report(towers.last, environment);
@@ -224,6 +238,7 @@ void add_train(CLI::App& app, const Environment& environment, Run& run) {
   CLI::App* command = app.add_subcommand("train", "Trains a recipe; goes on where it stopped.");
   add_recipe_flags(*command, *flags);
   add_device_flags(*command, flags->where);
+  add_machine_flags(*command, flags->machines);
   command
       ->add_option("--shards", flags->shards,
                    "parts of the global batch: what the result depends on, where the number of "
@@ -248,7 +263,7 @@ void add_train(CLI::App& app, const Environment& environment, Run& run) {
   command->footer([] {
     return recipes_text() + "\nFields, for --set and for TOML files:\n" + describe_fields() +
            "\nExit codes: 0 done; 1 failed; 2 the user can put it right; 3 stopped by SIGINT or "
-           "SIGTERM, saved:\nrun the same command again to go on.";
+           "SIGTERM, saved:\nrun the same command again to go on; 4 a machine was lost.";
   });
   command->callback(
       [flags, environment, &run] { run = [=] { return train(*flags, environment); }; });

@@ -4,6 +4,7 @@
 #include <lockstep/verify.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iostream>
 #include <memory>
 
@@ -12,6 +13,7 @@
 #include "exit_codes.h"
 #include "family_program.h"
 #include "init_weights.h"
+#include "machine_flags.h"
 #include "recipe_flags.h"
 #include "terminal.h"
 
@@ -20,6 +22,7 @@ namespace {
 
 struct VerifyFlags : RecipeFlags {
   DeviceFlags where;
+  MachineFlags machines;
   std::vector<int> counts;
   int steps = 0;  ///< 0: as many as show something
 };
@@ -51,38 +54,61 @@ std::vector<int> counts_of(const VerifyFlags& flags, int devices) {
   return counts;
 }
 
+/// One device of this machine, and those of all.
+std::vector<int> counts_of(const VerifyFlags& flags, Machines& machines, std::size_t devices) {
+  if (!flags.counts.empty())
+    throw ConfigError(
+        "--counts is for one machine: several are compared as they are with one device.");
+  int all = 0;
+  for (const Bytes& theirs : machines.all_gather(std::as_bytes(std::span(&devices, 1)))) {
+    std::size_t count = 0;
+    std::memcpy(&count, theirs.data(), std::min(theirs.size(), sizeof count));
+    all += static_cast<int>(count);
+  }
+  return {1, all};
+}
+
 int verify(const VerifyFlags& flags, const Environment& environment) {
+  const std::shared_ptr<Machines> machines = join_machines(flags.machines);
+  const bool first = is_first(machines);
   const Recipe recipe = load_recipe(flags.recipe, flags.all_sets());
   require_comparable(recipe);
   const int steps = flags.steps > 0 ? flags.steps : default_steps(recipe);
   const UsedDevices used = use_devices(flags.where, environment);
-  tell(used);
-  const auto counts = counts_of(flags, static_cast<int>(used.devices.size()));
+  compare_recipes(machines, recipe);
+  if (first) tell(used);
+  const auto counts = machines ? counts_of(flags, *machines, used.devices.size())
+                               : counts_of(flags, static_cast<int>(used.devices.size()));
   const InitialWeights weights = read_initial(recipe.init);
   bool told = false;
   JobFiles files;  // tokens are learned once
   const auto job_on = [&](int count) {
-    auto job = make_job(
-        recipe, strategy_options(recipe, {used.devices.begin(), used.devices.begin() + count}),
-        files);
+    const bool all = machines && count > 1;
+    MirroredOptions options = strategy_options(
+        recipe, {used.devices.begin(), all ? used.devices.end() : used.devices.begin() + count});
+    if (all) options.where.machines = machines;
+    auto job = make_job(recipe, std::move(options), files);
     files.kept = job->files();
     for (const std::string& note :
          begin_from(job->strategy(), weights, weight_prefixes(recipe), recipe.init))
-      if (!told) std::cerr << "note: " << note << "\n";
+      if (!told && first) std::cerr << "note: " << note << "\n";
     told = true;
     return job;
   };
   for (std::size_t i = 1; i < counts.size(); ++i) {
     StatusLine line;
     const Verification found = lockstep::verify(
-        job_on, {.counts = {counts.front(), counts[i]},
-                 .steps = steps,
-                 .progress = [&](int, int step) { line.show("step " + std::to_string(step)); }});
+        job_on,
+        {.counts = {counts.front(), counts[i]}, .steps = steps, .progress = [&](int, int step) {
+           if (first) line.show("step " + std::to_string(step));
+         }});
+    const std::string of = machines ? " of " + std::to_string(machines->size()) + " machines" : "";
     const std::string what = std::to_string(counts.front()) + " and " + std::to_string(counts[i]) +
-                             " devices, " + std::to_string(steps) + " steps in " +
+                             " devices" + of + ", " + std::to_string(steps) + " steps in " +
                              std::to_string(recipe.shards) +
                              (recipe.shards == 1 ? " shard: " : " shards: ");
-    line.print(what + (found.equal ? "equal, bit for bit" : "DIFFER, " + found.difference));
+    if (first)
+      line.print(what + (found.equal ? "equal, bit for bit" : "DIFFER, " + found.difference));
     if (!found.equal) return kFailed;
   }
   return kDone;
@@ -96,6 +122,7 @@ void add_verify(CLI::App& app, const Environment& environment, Run& run) {
       "verify", "Trains a recipe on several numbers of devices and compares every bit.");
   add_recipe_flags(*command, *flags);
   add_device_flags(*command, flags->where);
+  add_machine_flags(*command, flags->machines);
   command
       ->add_option(
           "--counts", flags->counts,

@@ -19,7 +19,9 @@ namespace lockstep::base {
 class Letter {
  public:
   void put(std::span<const std::byte> bytes) {
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + bytes.size());
+    if (!bytes.empty()) std::memcpy(bytes_.data() + at, bytes.data(), bytes.size());
   }
   template <class T>
   requires std::is_trivially_copyable_v<T>

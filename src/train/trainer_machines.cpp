@@ -49,7 +49,7 @@ Trainer::Impl::Next Trainer::Impl::agreed(Next own) {
   for (const Bytes& bytes : machines_->all_gather(mine.bytes())) {
     base::LetterReader letter(bytes);
     Next theirs{.evaluate = letter.get<bool>(), .save = letter.get<bool>()};
-    if (const bool ends = letter.get<bool>()) theirs.ending = letter.get<Ending>();
+    if (letter.get<bool>()) theirs.ending = letter.get<Ending>();
     if (first) next = theirs;
     if (theirs.ending == Ending::stopped) next.ending = Ending::stopped;
     first = false;

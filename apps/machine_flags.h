@@ -1,0 +1,41 @@
+#pragma once
+
+// Several machines: how they find each other, and what they compare before they begin.
+
+#include <lockstep/machines.h>
+#include <lockstep/trainer.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "recipe/recipe.h"
+
+namespace lockstep::apps {
+
+struct MachineFlags {
+  std::string first;    ///< "host:port"
+  std::string machine;  ///< "0/3"
+  std::string address;  ///< of this machine
+  std::string on_failure = "go-on";
+  double silence = 8;  ///< seconds
+
+  OnMachineFailure on_machine_failure() const {
+    return on_failure == "stop" ? OnMachineFailure::stop : OnMachineFailure::go_on;
+  }
+};
+
+void add_machine_flags(CLI::App& command, MachineFlags& flags);
+
+/// Joins the machines that the flags name, or a launcher; null: this one is alone.
+std::shared_ptr<Machines> join_machines(const MachineFlags& flags);
+
+/// Whether this process is the one that prints and writes files.
+inline bool is_first(const std::shared_ptr<Machines>& machines) {
+  return !machines || machines->rank() == 0;
+}
+
+/// Throws ConfigError, on all machines, unless they have the same recipe and data.
+void compare_recipes(const std::shared_ptr<Machines>& machines, const Recipe& recipe);
+
+}  // namespace lockstep::apps
