@@ -35,7 +35,7 @@ HEADERS = {
     "device": {"device.h", "placement.h", "precision.h", "trace.h"},
     "gpu": {"gpu.h"},
     "sim": {"sim.h"},
-    "input": {"input.h", "input_range.h", "random.h", "stream.h"},
+    "input": {"input.h", "input_range.h", "random.h", "share.h", "stream.h"},
     "events": {"events.h"},
     "optim": {"method.h", "optimizer.h"},
     "collective": {"exchange.h"},
