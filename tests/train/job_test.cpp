@@ -117,7 +117,8 @@ std::map<int, std::vector<torch::Tensor>> losses_of(const Share& share, std::int
   while (const auto report = job->step()) rows += *report->rows;
   std::int64_t made = 0;
   for (const int count : points.taken()) made += count;
-  EXPECT_EQ(made, 4 * Portion{share, 12}.range().size() + 2 * Portion{share, 2}.range().size());
+  const Portion usual{share, 12}, last{share, 2};
+  EXPECT_EQ(made, 4 * usual.range().size() + 2 * last.range().size());
   return job->strategy().losses;
 }
 
