@@ -36,7 +36,7 @@ HEADERS = {
     "gpu": {"gpu.h"},
     "machines": {"machines.h"},
     "sim": {"sim.h"},
-    "input": {"input.h", "input_range.h", "random.h", "stream.h"},
+    "input": {"input.h", "input_range.h", "random.h", "share.h", "stream.h"},
     "events": {"events.h"},
     "optim": {"method.h", "optimizer.h"},
     "collective": {"exchange.h"},

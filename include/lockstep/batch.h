@@ -27,7 +27,7 @@
 // checks that, and names the part. Shards are views, not copies. Their sizes differ by at most one
 // row; with fewer rows than shards some are empty.
 
-#include <lockstep/detail/leaves.h>
+#include <lockstep/detail/cut.h>
 
 #include <algorithm>
 
@@ -66,35 +66,17 @@ List<Item> list(std::vector<Item> items) {
 
 namespace batch {
 
-/// The first row of shard `i` when `rows` are cut into `n`; shard i ends where shard i + 1 begins.
-inline std::int64_t shard_begin(std::int64_t rows, int i, int n) { return rows * i / n; }
-
-/// Shard `i` of `n` of a tensor: by rows.
-inline torch::Tensor part(const torch::Tensor& batch, int i, int n) {
-  return detail::cut(batch, detail::Part{}, i, n);
-}
-
+/// Shard `i` of `n` of a batch. Where it begins and ends: batch::shard_begin, lockstep/share.h.
 template <Shardable Batch>
 Batch part(const Batch& batch, int i, int n) {
-  if constexpr (OwnBatch<Batch>) {
-    return batch.shard(i, n);
-  } else if constexpr (detail::kIsList<Batch>) {
-    const auto& items = detail::items_of(batch);
-    const auto rows = static_cast<std::int64_t>(items.size());
-    Batch result;
-    detail::items_of(result).assign(items.begin() + shard_begin(rows, i, n),
-                                    items.begin() + shard_begin(rows, i + 1, n));
-    return result;
-  } else {
-    Batch result = batch;
-    detail::for_each_leaf(result, [&]<class Leaf>(Leaf& leaf, const detail::Part& at) {
-      if constexpr (std::is_same_v<Leaf, torch::Tensor>)
-        leaf = detail::cut(leaf, at, i, n);
-      else if constexpr (Shardable<Leaf>)
-        if (at.cut != detail::Cut::whole) leaf = part(leaf, i, n);
-    });
-    return result;
-  }
+  return detail::cut_parts(batch, detail::ShardCut{i, n});
+}
+
+/// Some rows of a batch: not of types that cut themselves, which do not say where their rows are.
+template <Shardable Batch>
+requires((detail::kKind<Batch> & detail::kItself) == 0) Batch
+    part(const Batch& batch, const RowRange& rows) {
+  return detail::cut_parts(batch, detail::RowsCut{rows});
 }
 
 /// All shards of a batch.

@@ -2,6 +2,7 @@
 
 // What a Trainer trains: a strategy with its input, its loss and its evaluation sets.
 
+#include <lockstep/detail/kinds.h>
 #include <lockstep/input_range.h>
 #include <lockstep/metrics.h>
 #include <lockstep/observer.h>
@@ -60,6 +61,10 @@ class Job {
   virtual void seek(const Position& position) = 0;
   virtual std::int64_t steps_per_epoch() const = 0;  ///< 0: unknown
 
+  /// The shards that this process computes from the next step on: the input need not make more of a
+  /// batch. What was read ahead is read again, and the position stays. By default, all of them.
+  virtual void share(const Share&) {}
+
   /// Of steps of different kinds, taken in turn: their names. Empty: all steps are alike.
   virtual std::vector<std::string> phases() const { return {}; }
 
@@ -105,6 +110,14 @@ class AnyLoss {
  private:
   std::function<StepReport(S&, Staged&, const StepOptions&)> step_;
   std::function<void(S&, Staged&, const StepOptions&)> begin_;
+};
+
+/// Strategies that take part of a batch, of a type that can be cut so. The others get whole
+/// batches.
+template <class S, class Batch>
+concept TakesPortions = detail::kPortionable<Batch> &&
+    requires(S& strategy, Batch batch, const Portion& portion) {
+  strategy.stage(std::move(batch), portion);
 };
 
 /// A Job on a strategy: Mirrored<Model>, or any other class that has its stage, step and evaluate.
@@ -224,6 +237,16 @@ class StrategyJob : public Job {
     position_ = position;
   }
 
+  void share(const Share& share) override {
+    require_valid(share);
+    if constexpr (TakesPortions<S, Batch>) {
+      if (share == share_ || (share.whole() && share_.whole())) return;
+      input_->share(share);  // or it goes on with whole batches
+      share_ = share;
+      if (input_->position() != position_) seek(position_);
+    }
+  }
+
   std::int64_t steps_per_epoch() const override { return steps_per_epoch_; }
 
   std::vector<std::string> phases() const override {
@@ -273,6 +296,13 @@ class StrategyJob : public Job {
     return {.update = phase.update, .phase = phase.name};
   }
 
+  Staged staged(Batch batch) {
+    if constexpr (TakesPortions<S, Batch>)
+      return strategy_->stage(std::move(batch), input_->portion());
+    else
+      return strategy_->stage(std::move(batch));
+  }
+
   /// False when the input has ended.
   bool stage_next() {
     const std::int64_t step = strategy_->steps() + std::ssize(coming_);
@@ -281,7 +311,7 @@ class StrategyJob : public Job {
       before_ = input_->position();
       auto batch = input_->next();
       if (!batch) return false;
-      last_ = std::make_shared<Staged>(strategy_->stage(std::move(*batch)));
+      last_ = std::make_shared<Staged>(staged(std::move(*batch)));
     }
     // The batch comes again after a resume if the step after this one is to have it.
     coming_.push_back(
@@ -295,6 +325,7 @@ class StrategyJob : public Job {
   std::vector<Phase> phases_;
   std::int64_t steps_per_epoch_;
   Position position_;
+  Share share_;
   std::deque<Coming> coming_;
   std::shared_ptr<Staged> last_;  // the batch that was read last, and where it began
   Position before_;

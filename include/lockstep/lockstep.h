@@ -32,6 +32,7 @@
 #include <lockstep/report.h>          // IWYU pragma: export
 #include <lockstep/retention.h>       // IWYU pragma: export
 #include <lockstep/schedule.h>        // IWYU pragma: export
+#include <lockstep/share.h>           // IWYU pragma: export
 #include <lockstep/state.h>           // IWYU pragma: export
 #include <lockstep/strategy.h>        // IWYU pragma: export
 #include <lockstep/stream.h>          // IWYU pragma: export

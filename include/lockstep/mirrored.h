@@ -25,9 +25,9 @@ class Engine;
 template <class Batch>
 class Staged {
  public:
-  Staged(Batch batch, int shards)
+  Staged(Batch batch, int shards, const Portion& portion)
       : batch_(std::make_unique<Batch>(std::move(batch))),
-        shards_(std::make_unique<detail::ShardsOf<Batch>>(*batch_, shards)) {}
+        shards_(std::make_unique<detail::ShardsOf<Batch>>(*batch_, shards, portion)) {}
 
  private:
   template <class Model>
@@ -148,10 +148,11 @@ class Mirrored : public ModelStrategy<Model, MirroredBase> {
   /// Starts to copy a batch to the devices and returns; `step` then finds it there. Stage the next
   /// batch before the step on this one, so that the copy runs while the step computes. If something
   /// is wrong with the batch, throws that error unchanged. If a device fails, the step reports or
-  /// replays it.
+  /// replays it. `portion` says how much of the global batch it is, where an input makes only the
+  /// shards of this process.
   template <class Batch>
-  Staged<Batch> stage(Batch batch) {
-    Staged<Batch> staged(std::move(batch), this->method().shards);
+  Staged<Batch> stage(Batch batch, const Portion& portion = {}) {
+    Staged<Batch> staged(std::move(batch), this->method().shards, portion);
     this->run_stage(*staged.shards_);
     return staged;
   }

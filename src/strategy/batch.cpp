@@ -1,4 +1,5 @@
 #include <lockstep/batch.h>
+#include <lockstep/detail/shards.h>
 #include <lockstep/detail/written.h>
 #include <lockstep/error.h>
 
@@ -58,11 +59,22 @@ std::int64_t rows_of(const torch::Tensor& leaf, const Part& part) {
   return is_cut(leaf, part) ? leaf.size(dimension_of(leaf, part)) : kNoRows;
 }
 
-torch::Tensor cut(const torch::Tensor& leaf, const Part& part, int i, int n) {
-  if (!is_cut(leaf, part)) return leaf;
-  const std::int64_t dim = dimension_of(leaf, part), rows = leaf.size(dim);
-  const std::int64_t begin = batch::shard_begin(rows, i, n);
-  return leaf.narrow(dim, begin, batch::shard_begin(rows, i + 1, n) - begin);
+torch::Tensor cut(const torch::Tensor& leaf, const Part& part, const RowRange& rows) {
+  return leaf.narrow(dimension_of(leaf, part), rows.begin, rows.size());
+}
+
+void require_portion(const Portion& portion, int shards, std::int64_t rows, bool by_rows) {
+  if (portion.whole()) return;
+  require_valid(portion.share);
+  check(by_rows, "part of a batch was made, of a type that is not cut by rows");
+  check(portion.share.shards == shards, "part of a batch was made, for another number of shards");
+  const RowRange made = portion.range();
+  if (rows != made.size())
+    throw ConfigError("the input says that it made the rows " + std::to_string(made.begin) +
+                      " to, not including, " + std::to_string(made.end) + " of a batch of " +
+                      std::to_string(portion.rows) + ", and the batch has " + std::to_string(rows) +
+                      ": Stream::portion() must describe what next() returned last, see "
+                      "lockstep/stream.h.");
 }
 
 void SameRows::add(std::int64_t rows, const torch::Tensor* tensor, const Part& part) {

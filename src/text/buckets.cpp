@@ -68,15 +68,19 @@ std::int64_t* put(std::int64_t* to, std::span<const std::int32_t> tokens) {
   return std::copy(tokens.begin(), tokens.end(), to);
 }
 
-}  // namespace
-
-SequenceBatch padded_batch(std::span<const TokenPair> pairs) {
+/// What the longest of some pairs need.
+Bucket longest_of(std::span<const TokenPair> pairs) {
   Bucket longest_row = {0, 1};
   for (const TokenPair& pair : pairs) {
     check(!pair.source.empty(), "padded_batch: a source has at least one token");
     longest_row = {std::max(longest_row.source, need(pair).source),
                    std::max(longest_row.target, need(pair).target)};
   }
+  return longest_row;
+}
+
+/// Rows of a rectangle, padded to what `longest_row` needs.
+SequenceBatch padded_to(const Bucket& longest_row, std::span<const TokenPair> pairs) {
   const auto rows = static_cast<std::int64_t>(pairs.size());
   const std::int64_t source_width = longest_row.source, target_width = longest_row.target + 1;
   SequenceBatch batch{.source = torch::full({rows, source_width}, kPad, torch::kInt64),
@@ -94,6 +98,12 @@ SequenceBatch padded_batch(std::span<const TokenPair> pairs) {
     target += target_width;
   }
   return batch;
+}
+
+}  // namespace
+
+SequenceBatch padded_batch(std::span<const TokenPair> pairs) {
+  return padded_to(longest_of(pairs), pairs);
 }
 
 // A pair's rank is the higher of its two sides'; all pairs up to a rank fit in the bucket of the
@@ -206,6 +216,24 @@ struct BucketedPairs::Contents {
     return {cut(whole.source, most.source), cut(whole.target, most.target - 1)};
   }
 
+  /// The pairs of a batch, in the share of its bucket.
+  struct Batch {
+    const Share& share;
+    std::int64_t first, rows;
+  };
+
+  Batch batch(std::int64_t epoch, std::int64_t index) const {
+    check(index >= 0 && index < batches, "BucketedPairs: there is no batch of that number");
+    const std::int64_t place =
+        options.shuffle ? permuted(index, batches, options.seed, epoch) : index;
+    const auto after = std::upper_bound(
+        shares.begin(), shares.end(), place,
+        [](std::int64_t number, const Share& share) { return number < share.batches_begin; });
+    const Share& share = *(after - 1);
+    const std::int64_t first = (place - share.batches_begin) * share.rows;
+    return {share, first, std::min(share.rows, share.pairs - first)};
+  }
+
   const PairFile pairs;
   const BucketOptions options;
   std::vector<Share> shares;  // by bucket
@@ -220,22 +248,23 @@ BucketedPairs::BucketedPairs(PairFile pairs, BucketOptions options)
 std::int64_t BucketedPairs::size() const { return contents_->batches; }
 
 SequenceBatch BucketedPairs::at(std::int64_t epoch, std::int64_t index) const {
-  check(index >= 0 && index < size(), "BucketedPairs: there is no batch of that number");
-  const Contents& contents = *contents_;
-  const std::int64_t place =
-      contents.options.shuffle ? permuted(index, size(), contents.options.seed, epoch) : index;
-  const auto after = std::upper_bound(contents.shares.begin(), contents.shares.end(), place,
-                                      [](std::int64_t number, const Contents::Share& share) {
-                                        return number < share.batches_begin;
-                                      });
-  const Contents::Share& share = *(after - 1);
-  const std::int64_t first = (place - share.batches_begin) * share.rows;
-  const std::int64_t rows = std::min(share.rows, share.pairs - first);
+  return at(epoch, index, {0, rows(epoch, index)});
+}
+
+std::int64_t BucketedPairs::rows(std::int64_t epoch, std::int64_t index) const {
+  return contents_->batch(epoch, index).rows;
+}
+
+SequenceBatch BucketedPairs::at(std::int64_t epoch, std::int64_t index,
+                                const RowRange& rows) const {
+  const Contents::Batch whole = contents_->batch(epoch, index);
   std::vector<TokenPair> pairs;
-  for (std::int64_t row = 0; row < rows; ++row)
-    pairs.push_back(contents.pair(share, epoch, first + row));
-  SequenceBatch batch = padded_batch(pairs);
-  batch.bucket = after - 1 - contents.shares.begin();
+  for (std::int64_t row = 0; row < whole.rows; ++row)
+    pairs.push_back(contents_->pair(whole.share, epoch, whole.first + row));
+  SequenceBatch batch =
+      padded_to(longest_of(pairs), std::span(pairs).subspan(static_cast<std::size_t>(rows.begin),
+                                                            static_cast<std::size_t>(rows.size())));
+  batch.bucket = &whole.share - contents_->shares.data();
   batch.index = index;
   return batch;
 }

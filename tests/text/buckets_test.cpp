@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "folder.h"
+#include "input/shares.h"
 
 namespace buckets_test {
 
@@ -125,6 +126,37 @@ TEST(Buckets, RowsArePaddedToTheLongestOfTheBatch) {
   EXPECT_TRUE(batch.target.equal(numbers({{kBegin, 100, 100, 100, kEnd},
                                           {kBegin, 101, kEnd, kPad, kPad},
                                           {kBegin, kEnd, kPad, kPad, kPad}})));
+}
+
+static_assert(input::MakesRows<BucketedPairs>);
+static_assert(lockstep::detail::kPortionable<SequenceBatch>);
+
+TEST(Buckets, SomeRowsArePaddedAsTheWholeBatchIs) {
+  const BucketedPairs source(pairs_of({{2, 3}, {3, 1}, {1, 0}}), {.shuffle = false});
+  const SequenceBatch last = source.at(0, 0, {2, 3});
+  EXPECT_TRUE(last.source.equal(numbers({{102, kPad, kPad}})));
+  EXPECT_TRUE(last.target.equal(numbers({{kBegin, kEnd, kPad, kPad, kPad}})));
+  EXPECT_TRUE(last.lengths.equal(torch::tensor({1}, torch::kInt64)));
+}
+
+TEST(Buckets, SharesOfABatchComeToTheWhole) {
+  const BucketedPairs source(pairs_of(mixed_lengths(120)), {.batch_rows = 7, .seed = 4});
+  const auto whole = input::stream(source, 2);
+  for (const auto& shares : tests::all_shares())
+    for (const Share& share : shares) {
+      whole->seek({0, 0});
+      const auto stream = input::prefetch(source, {.depth = 3, .workers = 2, .epochs = 2});
+      ASSERT_TRUE(stream->share(share));
+      while (const auto batch = whole->next()) {
+        const auto own = stream->next();
+        ASSERT_TRUE(own.has_value());
+        tests::expect_portion(*batch, *own, stream->portion(), share);
+        if (!stream->portion().whole() && stream->portion().range().empty()) continue;
+        EXPECT_EQ(own->bucket, batch->bucket);
+        EXPECT_EQ(own->index, batch->index);
+      }
+      EXPECT_FALSE(stream->next().has_value());
+    }
 }
 
 TEST(Buckets, UnshuffledBatchesAreTheFilesOrderBucketAfterBucket) {

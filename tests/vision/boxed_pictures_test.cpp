@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "input/shares.h"
 #include "vision/pictures.h"
 
 namespace boxed_pictures_test {
@@ -16,6 +17,8 @@ namespace boxed_pictures_test {
 using namespace lockstep;
 using namespace lockstep::vision;
 namespace fs = std::filesystem;
+
+static_assert(lockstep::detail::kPortionable<DetectionBatch>);
 
 /// Pictures a.jpg to d.jpg in a folder of their own; the third may be cut.
 class BoxedPicturesTest : public testing::Test {
@@ -126,6 +129,37 @@ TEST_F(BoxedPicturesTest, WorkersMakeTheSameBatches) {
     ++count;
   }
   EXPECT_EQ(count, 4);
+}
+
+/// As the program streams them; the third picture is broken, and another stands in for it.
+TEST_F(BoxedPicturesTest, AShareOfABatchDecodesItsOwnRowsAlone) {
+  break_third();
+  options_.augment = {.flip = true, .crop = true, .expand = 2, .jitter = 0.4};
+  const tests::Counted counted(BoxedPictures(set_, options_));
+  tests::expect_shared(
+      [&] {
+        return input::prefetch(input::batch(input::shuffle(counted, 5), 3),
+                               {.workers = 2, .epochs = 2});
+      },
+      counted);
+}
+
+/// Only the pictures of the share are there.
+TEST_F(BoxedPicturesTest, AShareNeedsNoPicturesOfTheOthers) {
+  const auto shuffled = input::shuffle(BoxedPictures(set_, options_), 5);
+  const auto batches = input::batch(shuffled, 4);
+  const DetectionBatch whole = batches.at(0, 0);
+  const Portion portion{{4, 1, 3}, 4};
+  for (const std::int64_t row : {0, 3})
+    fs::remove(set_->pictures[static_cast<std::size_t>(shuffled.original(0, row))].path);
+  const auto stream = input::prefetch(batches, {.workers = 2, .epochs = 1});
+  ASSERT_TRUE(stream->share(portion.share));
+  const auto own = stream->next();
+  ASSERT_TRUE(own.has_value());
+  tests::expect_portion(whole, *own, stream->portion(), portion.share);
+  stream->seek({0, 0});
+  ASSERT_TRUE(stream->share({4, 2, 4}));
+  EXPECT_THROW(stream->next(), IoError);
 }
 
 TEST_F(BoxedPicturesTest, AreShownWithTheBoxesOfTheirAnchors) {

@@ -4,6 +4,7 @@
 #include <lockstep/vision/image_folder.h>
 
 #include "folder.h"
+#include "input/shares.h"
 #include "pictures.h"
 
 namespace image_folder_test {
@@ -111,6 +112,42 @@ TEST_F(Pictures, AnyNumberOfWorkersGivesTheSameBatches) {
   const auto one = batches(1), three = batches(3);
   while (const auto batch = one->next())
     EXPECT_TRUE(torch::equal(batch->data, three->next().value().data));
+}
+
+/// As the program streams them.
+TEST_F(Pictures, AShareOfABatchDecodesItsOwnRowsAlone) {
+  fill();
+  for (int i = 0; i < 8; ++i)
+    folder_.write("cat/more" + std::to_string(i) + ".jpg", jpeg(gradient(40 + i, 40)));
+  const tests::Counted counted(ImageFolder(folder_.path(), {.size = 24, .augment = true}));
+  tests::expect_shared(
+      [&] {
+        return input::prefetch(input::batch(input::shuffle(counted, 1), 4),
+                               {.workers = 2, .epochs = 2});
+      },
+      counted);
+}
+
+/// Only the files of the share are there.
+TEST_F(Pictures, AShareNeedsNoFilesOfTheOthers) {
+  for (int i = 0; i < 8; ++i)
+    folder_.write("cat/" + std::to_string(i) + ".jpg", jpeg(gradient(40 + i, 40)));
+  const ImageFolder images(folder_.path(), {.size = 24, .augment = true});
+  const auto shuffled = input::shuffle(images, 1);
+  const auto batches = input::batch(shuffled, 8);
+  const auto whole = batches.at(0, 0);
+  const Portion portion{{4, 1, 2}, 8};
+  for (std::int64_t row = 0; row < 8; ++row)
+    if (row < portion.range().begin || row >= portion.range().end)
+      fs::remove(images.file(shuffled.original(0, row)));
+  const auto stream = input::prefetch(batches, {.depth = 2, .workers = 2, .epochs = 1});
+  ASSERT_TRUE(stream->share(portion.share));
+  const auto own = stream->next();
+  ASSERT_TRUE(own.has_value());
+  tests::expect_portion(whole, *own, stream->portion(), portion.share);
+  stream->seek({0, 0});
+  ASSERT_TRUE(stream->share({4, 0, 1}));
+  EXPECT_THROW(stream->next(), IoError);
 }
 
 TEST_F(Pictures, ABrokenFileIsNamedAndTheOthersAreStillThere) {

@@ -4,6 +4,8 @@
 #include <lockstep/vision/idx.h>
 #include <lockstep/vision/image_set.h>
 
+#include "input/shares.h"
+
 namespace image_set_test {
 
 using namespace lockstep;
@@ -42,6 +44,16 @@ TEST(ImageSet, ABatchEqualsItsItemsStacked) {
   const auto apart = input::batch(input::shuffle(items, 1), 6);
   for (std::int64_t i = 0; i < together.size(); ++i)
     EXPECT_TRUE(equal(together.at(2, i), apart.at(2, i))) << i;
+}
+
+TEST(ImageSet, AShareOfABatchMakesItsOwnRowsAlone) {
+  const tests::Counted counted(make({.augment = true, .seed = 3}));
+  tests::expect_shared(
+      [&] {
+        return input::prefetch(input::batch(input::shuffle(counted, 1), 7),
+                               {.workers = 2, .epochs = 2});
+      },
+      counted);
 }
 
 TEST(ImageSet, AugmentationBelongsToSeedEpochAndImage) {

@@ -75,10 +75,11 @@ inline constexpr unsigned kInert =
     8;  ///< whole() and list() only: holds no tensors, or moves itself
 inline constexpr unsigned kVague = 16;    ///< vectors of kSame and kInert: rows, or not?
 inline constexpr unsigned kUnknown = 32;  ///< might hold tensors that Lockstep cannot see
+inline constexpr unsigned kItself = 64;   ///< types that cut themselves, not by rows
 
 template <class T>
 constexpr unsigned kind_of_other() {
-  if (OwnBatch<T>) return kOwn;
+  if (OwnBatch<T>) return kOwn | kItself;
   if (std::is_arithmetic_v<T> || std::is_enum_v<T>) return kSame;
   return OwnTo<T> || std::is_trivially_copyable_v<T> ? kInert : kUnknown;
 }
@@ -106,7 +107,7 @@ template <>
 inline constexpr unsigned kKind<std::string> = kSame;
 template <OfTensors Batch>
 inline constexpr unsigned kKind<Batch> =
-    OwnBatch<Batch> ? kOwn : kTied<decltype(std::declval<Batch&>().tensors())>;
+    OwnBatch<Batch> ? kOwn | kItself : kTied<decltype(std::declval<Batch&>().tensors())>;
 template <class T>
 inline constexpr unsigned kKind<Whole<T>> = kKnown<T> ? 0 : kUnknown;
 template <class T>
@@ -149,6 +150,17 @@ template <class Item>
 inline constexpr bool kIsList<List<Item>> = true;
 template <class Data, class Target>
 inline constexpr bool kIsList<std::vector<torch::data::Example<Data, Target>>> = true;
+
+template <class Batch>
+inline constexpr bool kIsVector = false;
+template <class Item>
+inline constexpr bool kIsVector<std::vector<Item>> = true;
+
+/// Whether a batch of this type may have only the rows of some shards. Not one that cuts itself;
+/// nor a vector that is no list: it may be of items, of which each is a row for the input only.
+template <class Batch>
+inline constexpr bool kPortionable = kShardable<Batch> && (kKind<Batch> & kItself) == 0 &&
+                                     (kIsList<Batch> || !kIsVector<Batch>);
 
 }  // namespace detail
 

@@ -205,10 +205,6 @@ std::int64_t rows_of(const Leaf& leaf, const Part& part) {
   return kUnknownRows;
 }
 
-/// Shard `i` of `n` of a tensor, a view; itself where it is the same in every shard. Throws as
-/// above.
-torch::Tensor cut(const torch::Tensor& leaf, const Part& part, int i, int n);
-
 /// Compares the rows of a batch's parts.
 class SameRows {
  public:

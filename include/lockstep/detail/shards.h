@@ -44,20 +44,27 @@ class Shards {
   std::vector<Shard> shards_;
 };
 
+/// Throws unless a batch of so many rows is that portion of one that is cut into `shards`.
+void require_portion(const Portion& portion, int shards, std::int64_t rows, bool by_rows);
+
 template <class Batch>
 class ShardsOf final : public Shards {
  public:
+  /// `batch` is that portion of a batch of `count` shards; only the shards in it can be loaded.
   /// Throws ConfigError for a batch that cannot be cut. It must live on.
-  ShardsOf(const Batch& batch, int count)
-      : Shards(count), batch_(batch), parts_(static_cast<std::size_t>(count)) {
-    if constexpr (is_batch<Batch>()) require_same_rows(batch);
+  ShardsOf(const Batch& batch, int count, const Portion& portion = {})
+      : Shards(count), batch_(batch), portion_(portion), parts_(static_cast<std::size_t>(count)) {
+    if constexpr (is_batch<Batch>()) {
+      require_portion(portion, count, batch::rows(batch), kPortionable<Batch>);
+      if (portion.whole() || !portion.range().empty()) require_same_rows(batch);
+    }
   }
 
   const Batch& part_at(int shard) const { return *parts_[static_cast<std::size_t>(shard)]; }
 
   std::int64_t load(int shard, const torch::Device& device) override {
     if constexpr (Shardable<Batch>) {
-      Batch own = batch::part(batch_, shard, count());
+      Batch own = cut_out(shard);
       parts_[static_cast<std::size_t>(shard)].emplace(
           device.is_cpu() ? batch::aligned(std::move(own))
                           : batch::to(batch::pinned(std::move(own)), device));
@@ -74,7 +81,17 @@ class ShardsOf final : public Shards {
   }
 
  private:
+  Batch cut_out(int shard) const {
+    if constexpr (kPortionable<Batch>)
+      if (!portion_.whole()) {
+        const RowRange rows = portion_.shard(shard);
+        return portion_.range().empty() ? batch_ : batch::part(batch_, rows);
+      }
+    return batch::part(batch_, shard, count());
+  }
+
   const Batch& batch_;
+  const Portion portion_;
   std::vector<std::optional<Batch>> parts_;
 };
 

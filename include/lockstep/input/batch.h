@@ -16,15 +16,19 @@
 
 namespace lockstep::input {
 
-/// Items as one batch. Tensors and Examples of tensors are stacked; other items become a vector of
-/// them. For a type of your own, specialise Collate or map the vectors.
+/// Items as one batch. Tensors and Examples of tensors are stacked: all of a source have the same
+/// shape, dtype and memory format. Other items become a vector of them. For a type of your own,
+/// specialise Collate or map the vectors. With kByRows each row of the batch depends on its item
+/// alone, so that a batch may be made of some of its items; without, it is made of all of them.
 template <class Item>
 struct Collate {
+  static constexpr bool kByRows = true;
   std::vector<Item> operator()(std::vector<Item> items) const { return items; }
 };
 
 template <>
 struct Collate<torch::Tensor> {
+  static constexpr bool kByRows = true;
   torch::Tensor operator()(const std::vector<torch::Tensor>& items) const {
     return torch::stack(items);
   }
@@ -32,6 +36,7 @@ struct Collate<torch::Tensor> {
 
 template <>
 struct Collate<torch::data::Example<>> {
+  static constexpr bool kByRows = true;
   torch::data::Example<> operator()(const std::vector<torch::data::Example<>>& items) const {
     std::vector<torch::Tensor> data, target;
     for (const auto& item : items) {
@@ -40,6 +45,11 @@ struct Collate<torch::data::Example<>> {
     }
     return {torch::stack(data), torch::stack(target)};
   }
+};
+
+template <class Item>
+inline constexpr bool kCollatesRows = requires {
+  requires Collate<Item>::kByRows;
 };
 
 template <class Item>
@@ -56,6 +66,9 @@ inline void check_rows(std::int64_t rows) {
 template <Source S>
 class Batched {
  public:
+  /// Whether it makes some rows of a batch alone.
+  static constexpr bool kRows = Gathers<S> ? !kGathersWhole<S> : kCollatesRows<ItemOf<S>>;
+
   Batched(S source, std::int64_t rows, Last last)
       : source_(std::move(source)), rows_(rows), last_(last) {
     check_rows(rows);
@@ -67,10 +80,21 @@ class Batched {
   }
 
   auto at(std::int64_t epoch, std::int64_t index) const {
-    const std::int64_t begin = index * rows_;
-    std::vector<std::int64_t> indices(
-        static_cast<std::size_t>(std::min(rows_, source_.size() - begin)));
-    std::iota(indices.begin(), indices.end(), begin);
+    return make(epoch, index, {0, rows(epoch, index)});
+  }
+
+  /// Of a batch.
+  std::int64_t rows(std::int64_t, std::int64_t index) const {
+    return std::min(rows_, source_.size() - index * rows_);
+  }
+  auto at(std::int64_t epoch, std::int64_t index, const RowRange& rows) const requires(kRows) {
+    return make(epoch, index, rows);
+  }
+
+ private:
+  auto make(std::int64_t epoch, std::int64_t index, const RowRange& rows) const {
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(rows.size()));
+    std::iota(indices.begin(), indices.end(), index * rows_ + rows.begin);
     if constexpr (Gathers<S>) {
       return source_.gather(epoch, indices);
     } else {
@@ -81,7 +105,6 @@ class Batched {
     }
   }
 
- private:
   S source_;
   std::int64_t rows_;
   Last last_;
@@ -93,6 +116,7 @@ Batched<S> batch(S source, std::int64_t rows, Last last = Last::keep) {
   return {std::move(source), rows, last};
 }
 
+/// Items of a stream are made one after the other, and so all of them: its batches are whole ones.
 template <class T>
 class BatchedStream : public Stream<BatchOf<T>> {
  public:

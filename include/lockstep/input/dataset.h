@@ -30,10 +30,12 @@ void with_random_stream(std::uint64_t seed, std::int64_t epoch, std::int64_t ind
 /// The size of a dataset. Throws ConfigError when it has none.
 std::int64_t checked_size(std::optional<std::size_t> size);
 
-/// A dataset as a source, for at most `workers` threads at a time.
+/// A dataset as a source, for at most `workers` threads at a time. What a dataset draws belongs to
+/// a batch, not to its rows, so batches are whole ones.
 template <class Dataset>
 class DatasetSource {
  public:
+  static constexpr bool kGathersWhole = true;
   using Batch = typename Dataset::BatchType;
 
   DatasetSource(Dataset dataset, int workers, std::uint64_t seed)

@@ -19,14 +19,15 @@ class PrefetchedSource : public Stream<ItemOf<S>> {
         course_(source_.size(), how.epochs),
         ahead_(how, [this](std::int64_t number) -> std::shared_ptr<void> {
           if (number >= course_.end()) return nullptr;
-          return std::make_shared<ItemOf<S>>(
-              source_.at(course_.epoch(number), course_.index(number)));
+          return std::make_shared<Made<ItemOf<S>>>(
+              made(source_, course_.epoch(number), course_.index(number), share_));
         }) {}
 
   std::optional<ItemOf<S>> next() override {
-    const auto item = std::static_pointer_cast<ItemOf<S>>(ahead_.take());
-    if (!item) return std::nullopt;
-    return std::move(*item);
+    const auto next = std::static_pointer_cast<Made<ItemOf<S>>>(ahead_.take());
+    if (!next) return std::nullopt;
+    portion_ = next->portion;
+    return std::move(next->item);
   }
 
   Position position() const override { return course_.position(ahead_.number()); }
@@ -35,9 +36,23 @@ class PrefetchedSource : public Stream<ItemOf<S>> {
     ahead_.restart([&] { return course_.number(position); });
   }
 
+  bool share(const Share& share) override {
+    require_valid(share);
+    if constexpr (!MakesRows<S>) return share.whole();
+    if (share == share_) return true;
+    ahead_.restart([&] {
+      share_ = share;
+      return ahead_.number();
+    });
+    return true;
+  }
+  Portion portion() const override { return portion_; }
+
  private:
   S source_;
   Course course_;
+  Share share_;  // read by the workers, changed while they rest
+  Portion portion_;
   Ahead ahead_;
 };
 
@@ -60,6 +75,7 @@ class PrefetchedStream : public Stream<T> {
     const auto item = std::static_pointer_cast<Item>(ahead_.take());
     if (!item) return std::nullopt;
     position_ = std::move(item->after);
+    portion_ = item->portion;
     return std::move(item->value);
   }
 
@@ -73,22 +89,35 @@ class PrefetchedStream : public Stream<T> {
     });
   }
 
+  bool share(const Share& share) override {
+    bool taken = false;
+    ahead_.restart([&] {
+      taken = inner_->share(share);
+      inner_->seek(position_);
+      return std::int64_t{0};
+    });
+    return taken;
+  }
+  Portion portion() const override { return portion_; }
+
  private:
   struct Item {
     T value;
     Position after;
+    Portion portion;
   };
 
   std::shared_ptr<void> read() {
     return or_stay(*inner_, [&]() -> std::shared_ptr<void> {
       std::optional<T> value = inner_->next();
       if (!value) return nullptr;
-      return std::make_shared<Item>(Item{std::move(*value), inner_->position()});
+      return std::make_shared<Item>(Item{std::move(*value), inner_->position(), inner_->portion()});
     });
   }
 
   std::unique_ptr<Stream<T>> inner_;  // touched by the worker only, and while it rests
   Position position_;
+  Portion portion_;
   Ahead ahead_;
 };
 

@@ -9,6 +9,7 @@ namespace lockstep::input {
 /// `inner` position and the integer appended to it. Throws ConfigError unless 0 <= it < `limit`.
 std::pair<Position, std::int64_t> without_last(const Position& position, std::int64_t limit);
 
+/// A window is read as a whole, so batches in it are whole ones.
 template <class T>
 class ShuffledStream : public Stream<T> {
  public:

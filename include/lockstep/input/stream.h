@@ -45,18 +45,28 @@ class SourceStream : public Stream<ItemOf<S>> {
 
   std::optional<ItemOf<S>> next() override {
     if (number_ == course_.end()) return std::nullopt;
-    std::optional<ItemOf<S>> item = source_.at(course_.epoch(number_), course_.index(number_));
+    Made<ItemOf<S>> next = made(source_, course_.epoch(number_), course_.index(number_), share_);
     ++number_;
-    return item;
+    portion_ = next.portion;
+    return std::move(next.item);
   }
 
   Position position() const override { return course_.position(number_); }
   void seek(const Position& position) override { number_ = course_.number(position); }
 
+  bool share(const Share& share) override {
+    require_valid(share);
+    share_ = share;
+    return MakesRows<S> || share.whole();
+  }
+  Portion portion() const override { return portion_; }
+
  private:
   S source_;
   Course course_;
   std::int64_t number_ = 0;
+  Share share_;
+  Portion portion_;
 };
 
 /// The items of a source in order, epoch after epoch. Position: {epoch, index}.
@@ -101,6 +111,9 @@ class MappedStream : public Stream<std::decay_t<std::invoke_result_t<Fn&, T>>> {
     return or_stay(*inner_, [&]() -> std::optional<Item> {
       std::optional<T> item = inner_->next();
       if (!item) return std::nullopt;
+      if constexpr (kShares)
+        if (const Portion had = inner_->portion(); !had.whole() && had.range().empty())
+          return Item{};
       return fn_(std::move(*item));
     });
   }
@@ -108,12 +121,18 @@ class MappedStream : public Stream<std::decay_t<std::invoke_result_t<Fn&, T>>> {
   Position position() const override { return inner_->position(); }
   void seek(const Position& position) override { inner_->seek(position); }
 
+  bool share(const Share& share) override { return kShares ? inner_->share(share) : share.whole(); }
+  Portion portion() const override { return inner_->portion(); }
+
  private:
+  static constexpr bool kShares = kByRows<Fn> && std::default_initializable<Item>;
+
   std::unique_ptr<Stream<T>> inner_;
   Fn fn_;
 };
 
-/// fn(item) for each item; `fn` keeps no state of its own.
+/// fn(item) for each item; `fn` keeps no state of its own. A function of batches is given whole
+/// ones, unless it says by_rows().
 template <class T, class Fn>
 auto map(std::unique_ptr<Stream<T>> inner, Fn fn) {
   using Result = MappedStream<T, Fn>;

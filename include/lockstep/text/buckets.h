@@ -3,6 +3,7 @@
 // Batches of pairs of about the same length. Every step trains on one bucket, so that little of a
 // batch is padding.
 
+#include <lockstep/share.h>
 #include <lockstep/text/pair_file.h>
 #include <lockstep/text/sequence_batch.h>
 
@@ -47,7 +48,9 @@ struct BucketOptions {
 
 /// A Source (input/source.h) of batches. In an epoch each pair comes once, each batch is of one
 /// bucket, and the order of the batches belongs to (seed, epoch): a step draws a bucket with the
-/// probability of its share of the batches that are left. Copies share everything.
+/// probability of its share of the batches that are left. Copies share everything. Some rows of a
+/// batch are padded as the whole batch is, to the longest of all of its rows: lengths are known
+/// without reading the texts.
 class BucketedPairs {
  public:
   /// Throws ConfigError for buckets that do not ascend, and when no pair is left.
@@ -55,6 +58,8 @@ class BucketedPairs {
 
   std::int64_t size() const;  ///< batches of an epoch
   SequenceBatch at(std::int64_t epoch, std::int64_t index) const;
+  std::int64_t rows(std::int64_t epoch, std::int64_t index) const;
+  SequenceBatch at(std::int64_t epoch, std::int64_t index, const RowRange& rows) const;
 
   const std::vector<Bucket>& buckets() const;
   std::int64_t pairs_in(std::size_t bucket) const;
