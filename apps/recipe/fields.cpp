@@ -96,6 +96,19 @@ Field& add_words(Section& section, const std::string& key, std::string& target,
   return section.add_choice(key, target, values, std::move(help));
 }
 
+Field& add_rest(Section& section, Rest& rest) {
+  return section.add_choice(
+      "rest", rest,
+      {{Rest::merge, "merge"},
+       {Rest::spread, "spread"},
+       {Rest::drop, "drop"},
+       {Rest::keep, "keep"}},
+      "what to do when the last batch of an epoch is smaller; merge: add it to the batch before if "
+      "it has fewer than two images for each shard, which batch normalisation may not be able to "
+      "train on; spread: make all batches about equally large; drop: leave it out; keep: train on "
+      "it as it is");
+}
+
 const Field* find_field(const std::vector<Section>& sections, const std::string& name) {
   for (const Section& section : sections)
     for (const Field& field : section.fields)

@@ -101,6 +101,9 @@ std::vector<Section> training_sections(Recipe& recipe);
 Field& add_words(Section& section, const std::string& key, std::string& target,
                  const std::vector<std::string>& words, std::string help);
 
+/// data.rest, for a family of images.
+Field& add_rest(Section& section, Rest& rest);
+
 /// The field of that name, or null.
 const Field* find_field(const std::vector<Section>& sections, const std::string& name);
 

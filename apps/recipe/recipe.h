@@ -28,6 +28,14 @@ struct DataRecipe {
   int prefetch = 4;  ///< batches
 };
 
+/// What to do with the last rows of an epoch, when they are fewer than a batch.
+enum class Rest {
+  merge,   ///< fewer than two a shard become part of the batch before
+  spread,  ///< all batches of an epoch have about as many rows
+  drop,
+  keep,
+};
+
 enum class StrategyName { mirrored, async, pipeline };
 
 /// Of StrategyName::async.

@@ -205,6 +205,7 @@ class StrategyJob : public Job {
   std::optional<StepReport> step() override {
     const Seconds begin = strategy_->now();
     try {
+      if constexpr (requires { strategy_->share(); }) share(strategy_->share());
       while (std::ssize(coming_) <= strategy_->lookahead() && stage_next()) {
       }
       if (coming_.empty()) return std::nullopt;

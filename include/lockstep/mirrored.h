@@ -49,6 +49,8 @@ class MirroredBase : public Strategy {
   const Method& method() const override;
   const Where& where() const override;
   std::vector<std::string> device_names() const override;
+  /// The shards that this machine computes: all of them, unless there are others.
+  Share share() const;
   Seconds now() const override;
   std::int64_t steps() const override;
   std::int64_t skipped() const override;

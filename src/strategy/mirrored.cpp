@@ -21,6 +21,10 @@ std::string MirroredBase::name() const { return "mirrored"; }
 const Method& MirroredBase::method() const { return engine_->options().method; }
 const Where& MirroredBase::where() const { return engine_->options().where; }
 std::vector<std::string> MirroredBase::device_names() const { return engine_->roster().names; }
+Share MirroredBase::share() const {
+  const strategy::ShardRange own = engine_->share();
+  return {.shards = method().shards, .first = own.first, .end = own.end};
+}
 Seconds MirroredBase::now() const { return engine_->now(); }
 const torch::nn::Module& MirroredBase::module() const { return engine_->module(); }
 std::int64_t MirroredBase::steps() const { return engine_->steps(); }

@@ -77,6 +77,40 @@ TEST(ShuffledSource, HasTheItemsOfItsEpochInAnOrderOfItsOwn) {
   EXPECT_NE(epoch_of(input::shuffle(Counting{100}, 2), 0), first);
 }
 
+/// The rows of each batch of `items` items.
+template <class... Args>
+Numbers rows_of(std::int64_t items, Args... how) {
+  const auto batches = input::batch(Counting{items}, how...);
+  Numbers rows, all;
+  for (std::int64_t i = 0; i < batches.size(); ++i) {
+    const Numbers batch = batches.at(0, i);
+    rows.push_back(std::ssize(batch));
+    EXPECT_EQ(batches.rows(0, i), rows.back());
+    all.insert(all.end(), batch.begin(), batch.end());
+  }
+  EXPECT_EQ(all, epoch_of(Counting{items}, 0));
+  return rows;
+}
+
+TEST(BatchedSource, MergesALastBatchWithTooFewRowsIntoTheOneBefore) {
+  using enum input::Last;
+  EXPECT_EQ(rows_of(9, 4, merge, 2), (Numbers{4, 5}));
+  EXPECT_EQ(rows_of(10, 4, merge, 2), (Numbers{4, 4, 2}));
+  EXPECT_EQ(rows_of(8, 4, merge, 2), (Numbers{4, 4}));
+  EXPECT_EQ(rows_of(4, 4, merge, 9), (Numbers{4}));
+  EXPECT_EQ(rows_of(3, 4, merge, 9), (Numbers{3})) << "there is none before it";
+  EXPECT_EQ(rows_of(0, 4, merge, 2), (Numbers{}));
+}
+
+TEST(BatchedSource, SpreadsTheRowsOfAnEpochEvenly) {
+  using enum input::Last;
+  EXPECT_EQ(rows_of(9, 4, spread), (Numbers{3, 3, 3}));
+  EXPECT_EQ(rows_of(10, 4, spread), (Numbers{3, 3, 4}));
+  EXPECT_EQ(rows_of(8, 4, spread), (Numbers{4, 4}));
+  EXPECT_EQ(rows_of(3, 4, spread), (Numbers{3}));
+  EXPECT_EQ(rows_of(0, 4, spread), (Numbers{}));
+}
+
 TEST(BatchedSource, EndsEachEpochWithASmallerBatchUnlessToldToDropIt) {
   const auto kept = input::batch(Counting{7}, 3);
   ASSERT_EQ(kept.size(), 3);

@@ -61,6 +61,7 @@ TEST(BatchedStream, NeverMixesEpochs) {
   EXPECT_FALSE(input::batch(counting(2, input::kEndless), 3, input::Last::drop)->next())
       << "not for ever";
   EXPECT_THROW(input::batch(counting(), 0), ConfigError);
+  EXPECT_THROW(input::batch(counting(), 3, input::Last::merge), ConfigError);
 }
 
 TEST(ShuffledStream, PermutesEachWindowAndNeverMixesEpochs) {

@@ -8,6 +8,7 @@
 
 #include "families/classify/recipe.h"
 #include "recipe/family.h"
+#include "training_batches.h"
 
 namespace lockstep::apps {
 namespace {
@@ -20,9 +21,8 @@ ClassifyData data_of(const Recipe& recipe, Images train, Images test, int channe
                       std::to_string(test.classes().size()) + " and " +
                       std::to_string(train.classes().size()) + " folders.");
   auto classes = train.classes();
-  const auto seed = static_cast<std::uint64_t>(recipe.seed);
   const input::Prefetch ahead{.depth = recipe.data.prefetch, .workers = recipe.data.workers};
-  const auto batches = input::batch(input::shuffle(std::move(train), seed), recipe.data.batch);
+  const auto batches = training_batches(recipe, own<ClassifyRecipe>(recipe).rest, std::move(train));
   const auto test_batches = input::batch(std::move(test), recipe.data.test_batch);
   input::Prefetch once = ahead;
   once.epochs = 1;
@@ -30,6 +30,7 @@ ClassifyData data_of(const Recipe& recipe, Images train, Images test, int channe
           .channels = channels,
           .size = size,
           .train_batches = batches.size(),
+          .fewest_rows = fewest_rows(batches),
           .test_batches = test_batches.size(),
           .train = [=] { return input::prefetch(batches, ahead); },
           .test = [=] { return input::prefetch(test_batches, once); }};

@@ -22,6 +22,7 @@ struct ClassifyData {
   int channels = 3;
   int size = 224;                  ///< height and width
   std::int64_t train_batches = 0;  ///< an epoch
+  std::int64_t fewest_rows = 0;    ///< of the smallest of them
   std::int64_t test_batches = 0;
   std::function<ImageBatches()> train;  ///< endless, shuffled
   std::function<ImageBatches()> test;   ///< once through

@@ -11,6 +11,7 @@
 #include "family_program.h"
 #include "on_strategy.h"
 #include "recipe/family.h"
+#include "training_batches.h"
 
 namespace lockstep::apps {
 namespace {
@@ -45,6 +46,10 @@ void require_layers(const Recipe& recipe, S& strategy) {
 template <class Model, class ModelOptions>
 std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const ClassifyData& data,
                             const ModelOptions& shape) {
+  require_rows(recipe, data.fewest_rows, [&] {
+    const torch::NoGradGuard no_gradients;
+    Model(shape).forward(torch::zeros({1, data.channels, data.size, data.size}));
+  });
   const auto use = [&]<class S>(std::unique_ptr<S> strategy) {
     require_layers(recipe, *strategy);
     auto job = std::make_unique<StrategyJob<S, ImageBatch>>(

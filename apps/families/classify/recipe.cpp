@@ -14,6 +14,7 @@ Section data(ClassifyRecipe& own) {
   section
       .add("size", own.size, "folder: width and height of the images, in pixels", from_to(8, 4096))
       .kinds = {"folder"};
+  add_rest(section, own.rest);
   return section;
 }
 

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "recipe/recipe.h"
+
 namespace lockstep::apps {
 
 enum class ModelName { convnet, resnet20, resnet18, resnet50 };
@@ -19,6 +21,7 @@ struct ClassifyRecipe {
   std::string test_path;  ///< of `folder`
   bool augment = true;
   int size = 224;  ///< side of the images of `folder`, in pixels
+  Rest rest = Rest::merge;
 
   ModelRecipe model;
 };

@@ -16,6 +16,7 @@
 #include "family_program.h"
 #include "on_strategy.h"
 #include "recipe/family.h"
+#include "training_batches.h"
 
 namespace lockstep::apps {
 namespace {
@@ -88,9 +89,12 @@ std::unique_ptr<Job> detect_job(const Recipe& recipe, MirroredOptions options,
   if (!recipe.optimizer.decay_biases_and_norms)
     options.method.rules = undecayed_parts(nn::Ssd(shape));
 
+  const auto batches = training_batches(recipe, its.rest, pictures);
+  require_rows(recipe, fewest_rows(batches), [&] {
+    const torch::NoGradGuard no_gradients;
+    nn::Ssd(shape).forward(torch::zeros({1, 3, shape.size, shape.size}));
+  });
   const auto use = [&]<class S>(std::unique_ptr<S> strategy) {
-    const auto batches = input::batch(
-        input::shuffle(pictures, static_cast<std::uint64_t>(recipe.seed)), recipe.data.batch);
     auto job = std::make_unique<StrategyJob<S, DetectionBatch>>(
         std::move(strategy), input::prefetch(batches, ahead), loss_for<S>(loss), batches.size());
     job->add_file(kClassesFile, text_of(data.classes));

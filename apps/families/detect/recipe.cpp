@@ -38,6 +38,7 @@ Section box_data(DetectRecipe& own) {
   section.add("refuse_bad", own.refuse_bad,
               "stop at a picture that cannot be read, a box outside or without area, an unknown "
               "class or a duplicate (false: leave it out and count it)");
+  add_rest(section, own.rest);
   return section;
 }
 

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "recipe/recipe.h"
+
 namespace lockstep::apps {
 
 struct AugmentRecipe {
@@ -58,6 +60,7 @@ struct DetectRecipe {
   std::string list = {}, test_list = {};  ///< of `voc`
   double held_out = 0.1;
   bool refuse_bad = false;
+  Rest rest = Rest::merge;
 
   AugmentRecipe augment;
   DetectorRecipe detector;

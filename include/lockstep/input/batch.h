@@ -56,7 +56,12 @@ template <class Item>
 using BatchOf = decltype(Collate<Item>{}(std::vector<Item>{}));
 
 /// What to do with the last batch of an epoch if it is smaller than the others.
-enum class Last { keep, drop };
+enum class Last {
+  keep,
+  drop,
+  merge,   ///< of a source: with fewer than `least` rows it becomes part of the batch before it
+  spread,  ///< of a source: share the rows of an epoch out, so that batches differ by one at most
+};
 
 inline void check_rows(std::int64_t rows) {
   if (rows < 1)
@@ -69,14 +74,15 @@ class Batched {
   /// Whether it makes some rows of a batch alone.
   static constexpr bool kRows = Gathers<S> ? !kGathersWhole<S> : kCollatesRows<ItemOf<S>>;
 
-  Batched(S source, std::int64_t rows, Last last)
-      : source_(std::move(source)), rows_(rows), last_(last) {
+  Batched(S source, std::int64_t rows, Last last, std::int64_t least)
+      : source_(std::move(source)), rows_(rows), last_(last), least_(least) {
     check_rows(rows);
   }
 
   std::int64_t size() const {
-    const std::int64_t items = source_.size();
-    return items / rows_ + (last_ == Last::keep && items % rows_ != 0 ? 1 : 0);
+    const std::int64_t items = source_.size(), rest = items % rows_;
+    const bool joins = last_ == Last::merge && rest < least_ && items > rows_;
+    return items / rows_ + (rest == 0 || last_ == Last::drop || joins ? 0 : 1);
   }
 
   auto at(std::int64_t epoch, std::int64_t index) const {
@@ -85,7 +91,7 @@ class Batched {
 
   /// Of a batch.
   std::int64_t rows(std::int64_t, std::int64_t index) const {
-    return std::min(rows_, source_.size() - index * rows_);
+    return begin(index + 1) - begin(index);
   }
   auto at(std::int64_t epoch, std::int64_t index, const RowRange& rows) const requires(kRows) {
     return make(epoch, index, rows);
@@ -94,7 +100,7 @@ class Batched {
  private:
   auto make(std::int64_t epoch, std::int64_t index, const RowRange& rows) const {
     std::vector<std::int64_t> indices(static_cast<std::size_t>(rows.size()));
-    std::iota(indices.begin(), indices.end(), index * rows_ + rows.begin);
+    std::iota(indices.begin(), indices.end(), begin(index) + rows.begin);
     if constexpr (Gathers<S>) {
       return source_.gather(epoch, indices);
     } else {
@@ -105,15 +111,23 @@ class Batched {
     }
   }
 
+  /// The first item of a batch; of the number of batches, the end of the last one.
+  std::int64_t begin(std::int64_t index) const {
+    const std::int64_t items = source_.size(), batches = size();
+    if (last_ == Last::spread) return items / batches * index + items % batches * index / batches;
+    return index == batches && last_ != Last::drop ? items : index * rows_;
+  }
+
   S source_;
   std::int64_t rows_;
   Last last_;
+  std::int64_t least_;
 };
 
-/// A source of batches of `rows` items: those of one epoch, the last one smaller if need be.
+/// A source of batches of `rows` items: those of one epoch, the last one as `last` says.
 template <Source S>
-Batched<S> batch(S source, std::int64_t rows, Last last = Last::keep) {
-  return {std::move(source), rows, last};
+Batched<S> batch(S source, std::int64_t rows, Last last = Last::keep, std::int64_t least = 0) {
+  return {std::move(source), rows, last, least};
 }
 
 /// Items of a stream are made one after the other, and so all of them: its batches are whole ones.
@@ -123,6 +137,10 @@ class BatchedStream : public Stream<BatchOf<T>> {
   BatchedStream(std::unique_ptr<Stream<T>> inner, std::int64_t rows, Last last)
       : inner_(std::move(inner)), rows_(static_cast<std::size_t>(rows)), last_(last) {
     check_rows(rows);
+    if (last == Last::merge || last == Last::spread)
+      throw ConfigError(
+          "a stream does not know how long its epochs are, so Last::merge and Last::spread are for "
+          "batches of a source: batch the source, or keep or drop the last batch");
   }
 
   std::optional<BatchOf<T>> next() override {

@@ -56,6 +56,24 @@ class Images(support.ProgramTest):
         self.assertEqual(result.code, 2, result)
         self.assertIn(path, result.err)
 
+    def test_an_epoch_that_leaves_one_image_over_trains(self):
+        # 12 images in batches of 11, and at 32 pixels ResNet normalises single values.
+        sets = ["data.size=32", "data.batch=11", "train.steps=0", "train.epochs=2"]
+        flags = [flag for field in sets for flag in ("--set", field)]
+        result = self.train("imagefolder", *flags)
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(result.events("end")[-1]["step"], 2, "two epochs of one batch")
+        kept = self.call(*self.arguments("train", "imagefolder", "--run-dir", self.run_path("kept"), *flags,
+                                         "--set", "data.rest=keep"))
+        self.assertEqual(kept.code, 2, kept)
+        self.assertIn("set data.batch to at least 8", kept.err)
+        self.assertFalse(os.path.exists(self.run_path("kept") + "/recipe.toml"), "nothing was begun")
+
+    def test_a_rest_that_is_all_there_is_cannot_be_dropped(self):
+        result = self.train("imagefolder", "--set", "data.batch=16", "--set", "data.rest=drop")
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("there are 12 images", result.err)
+
     def test_the_number_of_devices_does_not_matter(self):
         result = self.call(*self.arguments("verify", "imagefolder", "--devices", "cpu:0-1", "--steps", "2"))
         self.assertEqual(result.code, 0, result)
