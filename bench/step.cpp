@@ -7,6 +7,9 @@
 // prints one line of JSON with the peers' fields. Exit code 2: bad input. In asynchronous training,
 // `delay` and `free`, each device trains on its part of a batch and updates the weights by itself,
 // as in peer_hogwild.py; a step is as many updates as there are devices.
+//
+// With a launcher's variables (see lockstep::launched) this process is one of several machines, and
+// has its part of the devices; the first one prints. bench/machines.py starts them.
 
 #include <sched.h>
 #include <time.h>
@@ -20,16 +23,21 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <memory>
+#include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -53,6 +61,10 @@ struct Arguments {
   int threads = 1;  // of one device
   std::string strategy = "mirrored";
   double seconds = 10;  // length of the measured window
+  std::shared_ptr<lockstep::Machines> machines = nullptr;
+
+  bool first() const { return !machines || machines->rank() == 0; }
+  int own_devices() const { return devices / (machines ? machines->size() : 1); }
 };
 
 struct Measured {
@@ -113,10 +125,28 @@ double seconds_of(Action&& action) {
   return seconds_since(begin);
 }
 
-/// Mean seconds of a step over a window of `seconds`, at least kMinimum steps.
+/// The first machine's number, for all.
+std::int64_t agreed(lockstep::Machines& machines, std::int64_t number) {
+  const lockstep::Bytes first =
+      machines.all_gather(std::as_bytes(std::span(&number, 1))).front();
+  std::memcpy(&number, first.data(), sizeof number);
+  return number;
+}
+
+/// Mean seconds of a step over a window of `seconds`, at least kMinimum steps. Several machines
+/// agree on their number beforehand.
 template <class Step>
-double window(Step&& step, double seconds) {
+double window(Step&& step, double seconds, lockstep::Machines* machines) {
   step();
+  if (machines) {
+    const double once = seconds_of([&] { step(); });
+    const auto count =
+        agreed(*machines, std::max<std::int64_t>(kMinimum, std::llround(seconds / once)));
+    return seconds_of([&] {
+             for (std::int64_t i = 0; i < count; ++i) step();
+           }) /
+           static_cast<double>(count);
+  }
   const Clock::time_point begin = Clock::now();
   int count = 0;
   while (count < kMinimum || seconds_since(begin) < seconds) {
@@ -147,7 +177,7 @@ Measured benchmark(const Arguments& arguments, Step&& step, Compute&& compute) {
   result.startup_s = seconds_since_start();
   for (int count = 0; count < 2; ++count) result.first_losses.push_back(step());
   for (std::size_t count = result.first_losses.size(); count < kWarmup; ++count) step();
-  result.step_s = window(step, arguments.seconds);
+  result.step_s = window(step, arguments.seconds, arguments.machines.get());
   result.peak_rss_mb = peak_rss_mb();
   result.sync_s = exposed(step, compute);
   return result;
@@ -214,9 +244,10 @@ template <class Model>
 nlohmann::ordered_json run(const Arguments& arguments) {
   using Batch = typename Model::Batch;
   // Of this thread: OpenMP counted the cores before the process was bound to some of them.
-  at::set_num_threads(arguments.devices * arguments.threads);
+  at::set_num_threads(arguments.own_devices() * arguments.threads);
   lockstep::MirroredOptions options = Model::options();
-  options.where.devices = lockstep::cpu_devices(arguments.devices, arguments.threads);
+  options.where.devices = lockstep::cpu_devices(arguments.own_devices(), arguments.threads);
+  options.where.machines = arguments.machines;
   if (arguments.strategy != "mirrored") return run_async<Model>(arguments, options);
   options.method.shards = arguments.devices;  // as the peers cut a batch: one part a device
   lockstep::Mirrored<Model> towers(options);
@@ -293,8 +324,14 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::Error& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  bind_to_cores(arguments.devices * arguments.threads);
-  std::cout << workloads().at(arguments.workload).run(arguments).dump() << std::endl;
+  const auto variable = [](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  };
+  if (const auto machines = lockstep::launched(variable)) arguments.machines = join(*machines);
+  bind_to_cores(arguments.own_devices() * arguments.threads);
+  const auto line = workloads().at(arguments.workload).run(arguments).dump();
+  if (arguments.first()) std::cout << line << std::endl;
   return 0;
 }
 

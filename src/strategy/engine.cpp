@@ -30,6 +30,7 @@ Engine::Engine(const MirroredOptions& options, const Factory& replica, detail::M
   }
   if (const auto note = uneven_shards(options_.method.shards, roster().total()); !note.empty())
     notes_.add(note);
+  if (options_.where.machines) note_traffic();
 }
 
 // One step on one tower: the whole algorithm. Only the calls of the collective cross towers.

@@ -59,6 +59,7 @@ class Engine : public Core {
 
   // Several machines.
   void compare_machines();
+  void note_traffic();
   void agree(const char* call);
   void join_group();
   std::vector<Flats> buffers_of_all();

@@ -29,6 +29,16 @@ void Engine::compare_machines() {
   require_agreement(*options_.where.machines, own, kSameProgram);
 }
 
+void Engine::note_traffic() {
+  std::vector<collective::Shares> shares;
+  for (const ShardRange& range : towers_.ranges()) shares.push_back({range.first, range.end});
+  std::int64_t bytes = 0;
+  for (const torch::Tensor& flat : replicas_.parameters(replicas_.first()))
+    bytes += static_cast<std::int64_t>(flat.nbytes());
+  notes_.add(collective::describe_traffic(
+      collective::MachinePlan(roster().towers, shares, options_.method.shards), bytes));
+}
+
 /// All machines are at the same call, at the same step, with the same weights. After a step that
 /// failed on one of them they make a new group first.
 void Engine::agree(const char* call) {

@@ -57,6 +57,7 @@ struct SmallJob {
   std::vector<Group> groups = {};
   std::optional<Asynchrony> async = std::nullopt;  ///< for make_with<Async<Mlp>>
   Precision precision = Precision::float32;
+  std::shared_ptr<Machines> machines = nullptr;
 
   std::vector<Device> places() const {
     std::vector<Device> all;
@@ -73,17 +74,19 @@ struct SmallJob {
   std::unique_ptr<Job> make_with() const {
     const auto batches = input::batch(input::shuffle(Points{}, 3), 12);
     auto job = std::make_unique<StrategyJob<S, PointBatch>>(
-        std::make_unique<S>(MirroredOptions{
-            .method = {.shards = shards,
-                       .optimizer = optimizer,
-                       .groups = groups,
-                       .clip = {.global_norm = 0.5},
-                       .moving_average = MovingAverage{.decay = 0.9},
-                       .seed = 5,
-                       .precision = precision,
-                       .loss_scaling = {.initial = 1 << 10, .growth_interval = 2},
-                       .async = async},
-            .where = {.devices = places(), .on_device_failure = on_device_failure}}),
+        std::make_unique<S>(
+            MirroredOptions{.method = {.shards = shards,
+                                       .optimizer = optimizer,
+                                       .groups = groups,
+                                       .clip = {.global_norm = 0.5},
+                                       .moving_average = MovingAverage{.decay = 0.9},
+                                       .seed = 5,
+                                       .precision = precision,
+                                       .loss_scaling = {.initial = 1 << 10, .growth_interval = 2},
+                                       .async = async},
+                            .where = {.devices = places(),
+                                      .machines = machines,
+                                      .on_device_failure = on_device_failure}}),
         input::prefetch(batches, {.epochs = epochs}),
         [](Model& model, const PointBatch& shard) {
           const auto loss = torch::cross_entropy_loss(model.forward(shard.data), shard.target, {},

@@ -1,0 +1,79 @@
+"""Runs `bench/step` on two hosts beside PyTorch's DistributedDataParallel over gloo on the same two.
+
+    PT_PYTHON=... python3 bench/machines.py [--rounds 2] [--seconds 5] [--rate 1gbit]
+
+The hosts are network namespaces of this machine with a core each, joined by a bridge; they are made
+here and taken away. --rate limits their links (`tc`). Runs are interleaved, the best round of each
+counts, and ratios are Lockstep's samples/s over DDP's. Needs root and iproute2.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests/apps/program"))
+import hosts  # noqa: E402
+
+WORKLOADS = ("mlp", "chat", "cifar", "mobilenet", "ssd")
+PORT = 29500
+
+
+def run(cluster, command):
+    """The report of the first of two processes."""
+    processes = []
+    for rank, host in enumerate(cluster.hosts):
+        variables = {
+            "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "MASTER_PORT": str(PORT),
+            "MASTER_ADDR": cluster.hosts[0].address, "GLOO_SOCKET_IFNAME": "eth0",
+        }
+        processes.append(subprocess.Popen(
+            host.command(["taskset", "-c", str(rank), *command]), env={**os.environ, **variables}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    outputs = [process.communicate() for process in processes]
+    lines = [line for line in outputs[0][0].splitlines() if line.startswith("{")]
+    if not lines or any(process.returncode for process in processes):
+        sys.exit(f"{command[0]}: no report\n" + "\n".join(err[-2000:] for _, err in outputs))
+    return json.loads(lines[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=WORKLOADS)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rate", default="", help="of each link, as tc takes it: 1gbit; by default there is no limit")
+    parser.add_argument("--step", default=HERE.parent / "build/release/bench/step")
+    args = parser.parse_args()
+    common = ["--devices", "2", "--seconds", str(args.seconds)]
+    python = os.environ.get("PT_PYTHON", sys.executable)
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = hosts.Hosts(2, folder)
+        try:
+            if args.rate:
+                for host in cluster.hosts:
+                    host.slow_down("rate", args.rate)
+            print("| workload | lockstep / ddp, samples/s | step, ms | exposed, ms |\n| --- | --- | --- | --- |")
+            for workload in args.workloads:
+                best = {}
+                for number in range(args.rounds):
+                    for name, program in (("lockstep", [str(args.step)]),
+                                          ("ddp", [python, str(HERE / "peers/peer_ddp.py")])):
+                        print(f"{workload}: round {number + 1} of {args.rounds}: {name}", file=sys.stderr)
+                        report = run(cluster, [*program, workload, *common])
+                        if name not in best or report["samples_per_s"] > best[name]["samples_per_s"]:
+                            best[name] = report
+                ours, theirs = best["lockstep"], best["ddp"]
+                print(f"| {workload} | {ours['samples_per_s'] / theirs['samples_per_s']:.2f} "
+                      f"| {ours['step_ms']:.1f} / {theirs['step_ms']:.1f} "
+                      f"| {ours['sync_ms']:.1f} / {theirs['sync_ms']:.1f} |", flush=True)
+        finally:
+            cluster.close()
+
+
+if __name__ == "__main__":
+    main()
