@@ -29,8 +29,8 @@ inline std::string text(const Layout& layout) {
 
 /// Runs `program` on every machine, a thread each. What machines threw, by rank; null: nothing.
 using Program = std::function<void(const std::shared_ptr<Machines>&)>;
-inline std::vector<std::exception_ptr> run_all(
-    const std::vector<std::shared_ptr<Machines>>& machines, const Program& program) {
+inline std::vector<std::exception_ptr> run_all(std::vector<std::shared_ptr<Machines>> machines,
+                                               const Program& program) {
   std::vector<std::exception_ptr> thrown(machines.size());
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < machines.size(); ++i)
@@ -41,6 +41,7 @@ inline std::vector<std::exception_ptr> run_all(
         thrown[i] = std::current_exception();
         machines[i]->abort(error.what());  // or the others would wait for ever
       }
+      machines[i].reset();  // as a process that ends
     });
   threads.clear();
   return thrown;
@@ -56,8 +57,9 @@ inline std::string what(const std::exception_ptr& thrown) {
 }
 
 /// The same, and nothing may be thrown.
-inline void run(const std::vector<std::shared_ptr<Machines>>& machines, const Program& program) {
-  for (const std::exception_ptr& each : run_all(machines, program)) EXPECT_EQ(what(each), "");
+inline void run(std::vector<std::shared_ptr<Machines>> machines, const Program& program) {
+  for (const std::exception_ptr& each : run_all(std::move(machines), program))
+    EXPECT_EQ(what(each), "");
 }
 
 inline MirroredOptions options(int devices, int shards, std::shared_ptr<Machines> machines) {
