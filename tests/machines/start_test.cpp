@@ -65,7 +65,7 @@ TEST(Start, WhoIsMissingIsNamedOnAllMachines) {
   for (MachinesOptions& options : all) options.start = Seconds(0.5);
   for (const std::string& message : failures(all)) {
     EXPECT_HAS(message, "MachinesError: machines number 1 and number 3 are gone");
-    EXPECT_HAS(message, "did not come in time");
+    EXPECT_HAS(message, "not there in time");
   }
 }
 
