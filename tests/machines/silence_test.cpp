@@ -147,8 +147,8 @@ TEST(Silence, TransfersThatAreUnderWayEndBeforeTheirBytes) {
   const Group group = network(2);
   on_all(group, [&](Machines& me) {
     Bytes bytes(50000000);
-    me.all_gather({});
     auto transfer = me.rank() == 0 ? me.send(1, 1, bytes) : me.receive(0, 1, bytes);
+    me.all_gather({});
     std::this_thread::sleep_for(5ms);
     transfer.reset();
     bytes = {};

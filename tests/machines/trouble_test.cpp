@@ -164,6 +164,7 @@ TEST_P(TroubleOf, TransfersOfAGroupThatIsNoMoreThrow) {
   on_all(group, [](Machines& me) {
     Bytes bytes(100);
     const auto old = me.receive(1 - me.rank(), 1, bytes);
+    me.all_gather({});
     if (me.rank() == 0) me.abort("so it goes");
     me.regroup();
     EXPECT_THROW(old->wait(), MachinesError);
