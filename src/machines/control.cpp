@@ -71,7 +71,7 @@ Control::Group Control::join(Clock::time_point deadline) {
     if (at_work_)
       changed_.wait(lock);
     else if (changed_.wait_until(lock, limit) == std::cv_status::timeout && !over() && !at_work_)
-      throw MachinesError({.lost = numbered(missing_), .why = "it did not come in time: start it"});
+      throw MachinesError({.lost = numbered(missing_), .why = kNotThere});
   }
   if (refusal_) std::rethrow_exception(refusal_);
   if (group_.generation < 0) require_locked();

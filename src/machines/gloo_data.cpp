@@ -1,11 +1,10 @@
 // Data by c10d's Gloo, which is inside libtorch_cpu.so.
 
 #define USE_C10D_GLOO
-#include <c10/util/Flags.h>
-#include <c10/util/Logging.h>
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 
@@ -121,13 +120,13 @@ class GlooData : public Data {
   std::unique_ptr<Transfer> send(int to, std::uint32_t tag,
                                  std::span<const std::byte> bytes) override {
     // Gloo takes tensors that could be written to, and only reads what it sends.
-    std::vector<torch::Tensor> tensors{view(const_cast<std::byte*>(bytes.data()), bytes.size())};
+    std::vector<at::Tensor> tensors{view(const_cast<std::byte*>(bytes.data()), bytes.size())};
     const std::lock_guard lock(mutex_);
     return transfer(group_->send(tensors, to, static_cast<int>(tag)));
   }
   std::unique_ptr<Transfer> receive(int from, std::uint32_t tag,
                                     std::span<std::byte> bytes) override {
-    std::vector<torch::Tensor> tensors{view(bytes.data(), bytes.size())};
+    std::vector<at::Tensor> tensors{view(bytes.data(), bytes.size())};
     const std::lock_guard lock(mutex_);
     return transfer(group_->recv(tensors, from, static_cast<int>(tag)));
   }
@@ -135,8 +134,8 @@ class GlooData : public Data {
   void abort() noexcept override { works_->abort(); }
 
  private:
-  static torch::Tensor view(std::byte* begin, std::size_t size) {
-    return torch::from_blob(begin, {static_cast<std::int64_t>(size)}, torch::kUInt8);
+  static at::Tensor view(std::byte* begin, std::size_t size) {
+    return at::from_blob(begin, {static_cast<std::int64_t>(size)}, at::kByte);
   }
 
   std::unique_ptr<Transfer> transfer(Work work) {

@@ -129,7 +129,7 @@ void Keeper::turned_away(const std::string& whom_and_why) {
 
 void Keeper::give_up_start() {
   if (begun()) return;
-  std::string why = "it did not come in time";
+  std::string why = kNotThere;
   for (const std::string& each : turned_away_) why += "; turned away was " + each;
   const Packed message = Writer(MessageKind::refused).number(0).texts(missing()).text(why).done();
   for (const auto& [number, member] : waiting_) {

@@ -17,7 +17,8 @@ std::string trouble_message(const Trouble& trouble) {
            (trouble.lost.size() == 1 ? " is gone" : " are gone");
   if (!trouble.failed.empty())
     text += (text.empty() ? "machine " : ", and machine ") + trouble.failed + " failed";
-  return text + (trouble.why.empty() ? "" : ": " + trouble.why);
+  if (text.empty() || trouble.why.empty()) return text + trouble.why;
+  return text + ": " + trouble.why;
 }
 
 }  // namespace

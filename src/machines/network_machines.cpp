@@ -140,6 +140,9 @@ void NetworkMachines::connect(Control::Group group, OnTrouble on_trouble) {
     group_ = std::move(group);
     try {
       return connect_once();
+    } catch (const ConfigError& error) {
+      control_->abort(error.what());
+      throw;
     } catch (const std::exception& error) {
       const bool mine = !control_->hears_of_trouble(group_.generation);
       if (mine)

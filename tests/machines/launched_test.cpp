@@ -1,5 +1,5 @@
 // Launchers by their variables, as they were seen to set them (OpenMPI 4.1.4 and 5.0.11, MPICH
-// 4.0.2) or as their manuals have them (Slurm).
+// 4.0.2, torchrun 2.15) or as their manuals have them (Slurm).
 
 #include <gtest/gtest.h>
 #include <lockstep/error.h>

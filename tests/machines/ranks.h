@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <lockstep/machines.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -58,10 +60,11 @@ inline Trouble trouble_of(const std::function<void()>& work) {
 /// Bytes that differ by `seed`.
 inline Bytes pattern(std::size_t size, unsigned seed) {
   Bytes bytes(size);
-  unsigned state = seed * 2654435761U + 1;
-  for (std::byte& byte : bytes) {
-    state = state * 1664525U + 1013904223U;
-    byte = static_cast<std::byte>(state >> 24U);
+  std::uint64_t state = seed;
+  for (std::size_t begin = 0; begin < size; begin += sizeof state) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    const std::uint64_t mixed = state ^ (state >> 31U);
+    std::memcpy(bytes.data() + begin, &mixed, std::min(sizeof mixed, size - begin));
   }
   return bytes;
 }
