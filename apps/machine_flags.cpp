@@ -46,6 +46,7 @@ std::optional<MachinesOptions> options_of(const MachineFlags& flags) {
   if (!flags.first.empty()) options->first = flags.first;
   if (!flags.address.empty()) options->address = flags.address;
   options->silence = Seconds(flags.silence);
+  options->start = Seconds(flags.start);
   return options;
 }
 
@@ -114,6 +115,8 @@ void add_machine_flags(CLI::App& command, MachineFlags& flags) {
       .add_option("--silence", flags.silence,
                   "seconds without a sign of life after which a machine is lost")
       ->check(CLI::Range(1.0, 3600.0));
+  command.add_option("--start", flags.start, "seconds to wait for all machines at the start")
+      ->check(CLI::Range(1.0, 86400.0));
 }
 
 std::shared_ptr<Machines> join_machines(const MachineFlags& flags) {

@@ -19,6 +19,7 @@ struct MachineFlags {
   std::string address;  ///< of this machine
   std::string on_failure = "go-on";
   double silence = 8;  ///< seconds
+  double start = 60;   ///< seconds
 
   OnMachineFailure on_machine_failure() const {
     return on_failure == "stop" ? OnMachineFailure::stop : OnMachineFailure::go_on;

@@ -56,7 +56,7 @@ def main():
         try:
             if args.rate:
                 for host in cluster.hosts:
-                    host.slow_down("rate", args.rate)
+                    host.slow_down(args.rate)
             print("| workload | lockstep / ddp, samples/s | step, ms | exposed, ms |\n| --- | --- | --- | --- |")
             for workload in args.workloads:
                 best = {}

@@ -23,6 +23,7 @@ MirroredOptions checked(MirroredOptions options) {
         "says: leave it out.");
   if (!(how.compensation >= 0 && how.compensation < 1e6))
     throw ConfigError("async.compensation must be 0 or more.");
+  refuse_machines(options.where, "Async");
   if (options.where.balance == Balance::automatic)
     throw ConfigError(
         "balance = automatic deals out the shards of a batch; in asynchronous training a device "

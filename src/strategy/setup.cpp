@@ -42,6 +42,12 @@ MirroredOptions validated(MirroredOptions options) {
   return options;
 }
 
+void refuse_machines(const Where& where, const std::string& strategy) {
+  if (where.machines)
+    throw ConfigError("there are several machines, and " + strategy +
+                      " trains on one: use Mirrored (the strategy mirrored), or start one process.");
+}
+
 /// Accelerators draw random numbers of their own, so there the weights are those of a sample made
 /// on the CPU.
 Replicas make_replicas(const MirroredOptions& options, device::TowerPool& pool,

@@ -140,4 +140,16 @@ TEST(Machines, ThatAreLeftGoOnFromAState) {
   });
 }
 
+TEST(Machines, AreRefusedByOtherStrategies) {
+  expect_in("Async trains on one", refusals([](const auto& machine) {
+              MirroredOptions how = options(1, 1, machine);
+              how.method.async = Asynchrony{};
+              Async<models::Mlp> towers(how);
+            }));
+  expect_in("Pipeline trains on one", refusals([](const auto& machine) {
+              Pipeline<models::Mlp> towers(
+                  {.method = {.shards = 4}, .where = options(1, 4, machine).where});
+            }));
+}
+
 }  // namespace machines_failure_test

@@ -25,6 +25,7 @@ PipelineOptions checked(PipelineOptions options) {
     throw ConfigError(
         "balance = automatic moves shards between devices; in a pipeline each device computes its "
         "stage of all shards. Leave it even, and move work to another stage.");
+  refuse_machines(options.where, "Pipeline");
   if (options.method.async)
     throw ConfigError("method.async is of Async<Model>; leave it out, or use that.");
   MirroredOptions common =

@@ -99,10 +99,13 @@ class Host:
     def plug(self, plugged):
         ip("link", "set", self.link, "up" if plugged else "down")
 
-    def slow_down(self, *how):
-        """What goes to this host and from it, as `tc netem` takes it: delay 20ms, rate 50mbit."""
-        subprocess.run(["tc", "qdisc", "add", "dev", self.link, "root", "netem", *how], check=True)
-        subprocess.run(["tc", "-n", self.space, "qdisc", "add", "dev", "eth0", "root", "netem", *how], check=True)
+    def slow_down(self, rate):
+        """Limits what goes to this host, and what goes from it, each to a rate as `tc` takes it: 50mbit."""
+        how = ["root", "tbf", "rate", rate, "burst", "256kb", "latency", "200ms"]
+        for where in (["qdisc", "add", "dev", self.link], ["-n", self.space, "qdisc", "add", "dev", "eth0"]):
+            done = subprocess.run(["tc", *where, *how], capture_output=True, text=True)
+            if done.returncode != 0:
+                raise NotAllowed(f"tc {' '.join(where)}: {done.stderr.strip()}")
 
 
 class Hosts:
