@@ -13,12 +13,15 @@ namespace lockstep::apps {
 using Run = std::function<int()>;
 
 void add_train(CLI::App& app, const Environment& environment, Run& run);
+void add_resume(CLI::App& app, const Environment& environment, Run& run);
 void add_evaluate(CLI::App& app, const Environment& environment, Run& run);
 void add_verify(CLI::App& app, const Environment& environment, Run& run);
 void add_scaling(CLI::App& app, const Environment& environment, Run& run);
 void add_family_commands(CLI::App& app, Run& run);  ///< those of all families
 void add_inspect(CLI::App& app, Run& run);
 void add_export(CLI::App& app, Run& run);
+void add_runs(CLI::App& app, Run& run);  ///< and `compare`
+void add_init(CLI::App& app, Run& run);
 void add_recipes(CLI::App& app, Run& run);
 void add_devices(CLI::App& app, const Environment& environment, Run& run);
 

@@ -282,7 +282,7 @@ std::string completion_script(const CLI::App& app, Shell shell) {
 }
 
 void add_completion(CLI::App& app, Run& run) {
-  const auto shell = std::make_shared<Shell>(Shell::bash);
+  const auto shell = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
       "completion",
       "Prints a script that completes commands, flags, recipes and --set: source <(lockstep "
@@ -291,10 +291,10 @@ void add_completion(CLI::App& app, Run& run) {
       {"bash", Shell::bash}, {"zsh", Shell::zsh}, {"fish", Shell::fish}};
   command->add_option("shell", *shell, "the shell that is to read it")
       ->required()
-      ->transform(CLI::CheckedTransformer(shells).description("{bash,zsh,fish}"));
-  command->callback([shell, &app, &run] {
-    run = [shell, &app] {
-      std::cout << completion_script(app, *shell);
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->callback([=, &app, &run] {
+    run = [=, &app] {
+      std::cout << completion_script(app, shells.at(*shell));
       return 0;
     };
   });

@@ -2,15 +2,38 @@
 
 #include <lockstep/device.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "pace.h"
 #include "recipe/words.h"
 #include "terminal.h"
 
 namespace lockstep::apps {
 namespace {
+
+/// By letters, and numbers by their value: "5-10" before "10-15".
+bool natural_less(const std::string& a, const std::string& b) {
+  const auto digit = [](char letter) { return letter >= '0' && letter <= '9'; };
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!digit(a[i]) || !digit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i;
+      ++j;
+      continue;
+    }
+    const std::size_t from = i, other = j;
+    while (i < a.size() && digit(a[i])) ++i;
+    while (j < b.size() && digit(b[j])) ++j;
+    if (i - from != j - other) return i - from < j - other;
+    if (const int order = a.compare(from, i - from, b, other, j - other); order != 0)
+      return order < 0;
+  }
+  return a.size() - i < b.size() - j;
+}
 
 class TextConsole : public Observer {
  public:
@@ -25,18 +48,17 @@ class TextConsole : public Observer {
     for (const std::string& part : start.plan) line_.print(part);
     if (start.progress.step > 0)
       line_.print("goes on from step " + std::to_string(start.progress.step));
+    pace_ = Pace(start);
   }
 
   void stepped(const StepReport& step, const TrainingProgress& progress) override {
+    pace_.add(step);
     if (!line_.due()) return;
-    line_.show((last_.done > 0 ? bar(last_.done, 20) + " " : "") + "step " +
-               std::to_string(progress.step) + "  loss " +
-               (step.phase.empty() ? "" : step.phase + " ") + format("%.4f", step.loss) +
-               speed(last_) + left(last_));
+    line_.show(pace_.bar_at(progress) + "  loss " + (step.phase.empty() ? "" : step.phase + " ") +
+               format("%.4f", step.loss) + pace_.speed() + pace_.left(progress));
   }
 
   void reported(const TrainingReport& report) override {
-    last_ = report;
     std::string text =
         "step " + std::to_string(report.progress.step) + "  epoch " +
         std::to_string(report.progress.epoch()) + "  loss " +
@@ -109,8 +131,21 @@ class TextConsole : public Observer {
   }
 
   StatusLine line_;
-  TrainingReport last_;
+  Pace pace_;
   std::string uneven_;  ///< said at the start
+};
+
+/// Says what went wrong, and how it ended.
+class QuietConsole : public TextConsole {
+ public:
+  void started(const TrainingStart&) override {}
+  void stepped(const StepReport&, const TrainingProgress&) override {}
+  void reported(const TrainingReport&) override {}
+  void evaluating(const std::string&, std::int64_t, std::int64_t) override {}
+  void evaluated(const Evaluation&) override {}
+  void saved(const SaveReport& report) override {
+    if (!report.error.empty()) TextConsole::saved(report);
+  }
 };
 
 class JsonConsole : public Observer {
@@ -222,12 +257,15 @@ class JsonConsole : public Observer {
 
 std::unique_ptr<Observer> make_console(LogStyle style) {
   if (style == LogStyle::json) return std::make_unique<JsonConsole>();
+  if (style == LogStyle::quiet) return std::make_unique<QuietConsole>();
   return std::make_unique<TextConsole>();
 }
 
 std::string line_of(const std::map<std::string, double>& metrics) {
+  std::vector<std::pair<std::string, double>> ordered(metrics.begin(), metrics.end());
+  std::ranges::sort(ordered, natural_less, &std::pair<std::string, double>::first);
   std::string text;
-  for (const auto& [name, value] : metrics)
+  for (const auto& [name, value] : ordered)
     text += (text.empty() ? "" : "  ") + name + format(" %.4f", value);
   return text;
 }

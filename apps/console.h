@@ -11,7 +11,7 @@
 
 namespace lockstep::apps {
 
-enum class LogStyle { text, json };
+enum class LogStyle { text, json, quiet };
 
 /// What shows a training in that style, on standard output.
 std::unique_ptr<Observer> make_console(LogStyle style);

@@ -1,5 +1,6 @@
 #include "device_flags.h"
 
+#include <lockstep/error.h>
 #include <lockstep/placement.h>
 #include <lockstep/sim.h>
 
@@ -7,6 +8,18 @@
 #include <iostream>
 
 namespace lockstep::apps {
+namespace {
+
+/// Softly, more CPU devices than cores take turns.
+void require_cores(const std::vector<Device>& devices, const Inventory& machine) {
+  for (const Device& device : devices)
+    if (device.kind == DeviceKind::cpu && device.index >= machine.cores)
+      throw ConfigError("--placement strict: there is no " + device.name() +
+                        ", for this machine has " + std::to_string(machine.cores) +
+                        " cores. With --placement soft CPU devices share cores.");
+}
+
+}  // namespace
 
 void add_device_flags(CLI::App& command, DeviceFlags& flags) {
   command
@@ -28,6 +41,7 @@ UsedDevices use_devices(const DeviceFlags& flags, const Environment& environment
   const Placement placement = flags.placement == "soft" ? Placement::soft : Placement::strict;
   set_placement(placement);
   Resolved resolved = resolve_devices(flags.devices, placement, 1, machine);
+  if (placement == Placement::strict) require_cores(resolved.devices, machine);
   simulated.timeline = timeline;
   if (resolved.devices.front().kind == DeviceKind::sim) sim::configure(simulated);
   const std::string sharing = oversubscription(resolved.devices, machine);

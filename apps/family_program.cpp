@@ -89,6 +89,14 @@ void for_each_family(const Action& action) {
       Families{});
 }
 
+FamilyProgram program_of(const Recipe& recipe) {
+  FamilyProgram found;
+  for_each_family([&](const Family& family, const FamilyProgram& program) {
+    if (family.name == recipe.family) found = program;
+  });
+  return found;
+}
+
 }  // namespace
 
 MirroredOptions strategy_options(const Recipe& recipe, std::vector<Device> devices) {
@@ -145,19 +153,15 @@ std::vector<ParameterRule> undecayed(const torch::nn::Module& model) {
 
 std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options,
                               const JobFiles& files) {
-  std::unique_ptr<Job> job;
-  for_each_family([&](const Family& family, const FamilyProgram& program) {
-    if (family.name == recipe.family) job = program.make_job(recipe, std::move(options), files);
-  });
-  return job;
+  return program_of(recipe).make_job(recipe, std::move(options), files);
 }
 
 std::vector<std::string> weight_prefixes(const Recipe& recipe) {
-  std::vector<std::string> prefixes;
-  for_each_family([&](const Family& family, const FamilyProgram& program) {
-    if (family.name == recipe.family) prefixes = program.weight_prefixes;
-  });
-  return prefixes;
+  return program_of(recipe).weight_prefixes;
+}
+
+std::vector<std::string> fixed_fields(const Recipe& recipe) {
+  return program_of(recipe).fixed_fields;
 }
 
 void add_family_commands(CLI::App& app, Run& run) {

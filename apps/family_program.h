@@ -27,6 +27,7 @@ TrainerOptions trainer_options(const Recipe& recipe, const Job& job);
 struct JobFiles {
   std::string folder = {};  ///< of the run, for what is made of the data once; empty: nothing stays
   std::map<std::string, std::string> kept = {};  ///< of the checkpoint it goes on from
+  bool details = false;  ///< evaluations have figures for each class, where there are classes
 };
 
 /// What a family makes of a recipe, and the commands that only it has.
@@ -39,14 +40,17 @@ struct FamilyProgram {
   /// What to put before the names of init.weights, one after the other, if none of them fits as it
   /// is: with "backbone." a classifier's features.0.weight is a detector's.
   std::vector<std::string> weight_prefixes = {};
+  /// Fields about what is made once, when a run begins: they cannot change on resume.
+  std::vector<std::string> fixed_fields = {};
 };
 
 /// The job of the recipe's family.
 std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options,
                               const JobFiles& files = {});
 
-/// The weight_prefixes of the recipe's family.
+/// Of the recipe's family.
 std::vector<std::string> weight_prefixes(const Recipe& recipe);
+std::vector<std::string> fixed_fields(const Recipe& recipe);
 
 /// Rules for optimizer.decay_biases_and_norms = false: no weight decay for what has one dimension.
 std::vector<ParameterRule> undecayed(const torch::nn::Module& model);

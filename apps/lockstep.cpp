@@ -40,15 +40,40 @@ int code_of(const std::exception_ptr& failure) {
 }
 
 /// CLI11 does not say which command it did not know.
-void check_command(const CLI::App& app, int count, char** arguments) {
-  if (count < 2 || arguments[1][0] == '-') return;
+void check_command(const CLI::App& app, const std::string& name) {
+  if (name.starts_with('-')) return;
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(command->get_name());
-  if (std::ranges::find(names, arguments[1]) == names.end())
-    throw ConfigError("there is no command '" + std::string(arguments[1]) + "'" +
-                      apps::did_you_mean(arguments[1], names) +
+  if (std::ranges::find(names, name) == names.end())
+    throw ConfigError("there is no command '" + name + "'" + apps::did_you_mean(name, names) +
                       ". There are: " + apps::listed(names) + ".");
+}
+
+/// Throws ConfigError for a flag that the chosen command does not have, with the nearest one.
+void check_flags(const CLI::App& app, int count, char** arguments) {
+  const auto chosen = app.get_subcommands();
+  if (chosen.empty()) return;
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : chosen.front()->get_options())
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  for (const std::string& argument : std::vector<std::string>(arguments + 2, arguments + count)) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    if (!flag.starts_with("--") || std::ranges::count(flags, flag) > 0) continue;
+    const std::string name = "lockstep " + chosen.front()->get_name();
+    throw ConfigError(name + " has no flag " + flag + apps::did_you_mean(flag, flags) + ". `" +
+                      name + " --help` lists them.");
+  }
+}
+
+/// `lockstep help train` is `lockstep train --help`.
+std::vector<std::string> without_help_command(int count, char** arguments) {
+  std::vector<std::string> words(arguments + 1, arguments + count);
+  if (words.empty()) return {"--help"};
+  if (words.front() != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
 }
 
 }  // namespace
@@ -57,23 +82,38 @@ int main(int argc, char** argv) {
   CLI::App app("Trains an unchanged LibTorch model on every device of a machine.", "lockstep");
   app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
+  app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   app.footer("`lockstep COMMAND --help` shows the flags of a command.");
   apps::Run run;
   try {
     const apps::Environment environment = apps::read_environment();
     apps::add_train(app, environment, run);
+    apps::add_resume(app, environment, run);
     apps::add_evaluate(app, environment, run);
     apps::add_verify(app, environment, run);
     apps::add_scaling(app, environment, run);
     apps::add_family_commands(app, run);
     apps::add_inspect(app, run);
     apps::add_export(app, run);
+    apps::add_runs(app, run);
+    apps::add_init(app, run);
     apps::add_recipes(app, run);
     apps::add_devices(app, environment, run);
     apps::add_completion(app, run);
-    check_command(app, argc, argv);
-    app.parse(argc, argv);
+    std::vector<std::string> words = without_help_command(argc, argv);
+    check_command(app, words.front());
+    std::ranges::reverse(words);  // as CLI11 takes them
+    app.parse(words);
     return run();
+  } catch (const CLI::ExtrasError& error) {
+    try {
+      check_flags(app, argc, argv);
+    } catch (const ConfigError& unknown) {
+      std::cerr << "lockstep: " << unknown.what() << "\n";
+      return apps::kUserError;
+    }
+    app.exit(error);
+    return apps::kUserError;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? apps::kDone : apps::kUserError;
   } catch (const std::exception& error) {

@@ -40,10 +40,22 @@ std::optional<FoundCheckpoint> best_of(const std::string& folder) {
 
 std::string checkpoints_of(const std::string& run) { return run + "/checkpoints"; }
 
+bool is_run(const std::string& path) {
+  return fs::is_directory(checkpoints_of(path)) || fs::is_regular_file(path + "/recipe.toml");
+}
+
 void write_file(const std::string& path, const std::string& content) {
   std::ofstream file(path, std::ios::binary);
   file << content;
   if (!file.flush()) throw IoError(path, "write", errno);
+}
+
+void replace_file(const std::string& path, const std::string& content) {
+  const std::string aside = path + ".new";
+  write_file(aside, content);
+  std::error_code error;
+  fs::rename(aside, path, error);
+  if (error) throw IoError(path, "replace", error.value());
 }
 
 FoundCheckpoint find_checkpoint(const std::string& path, Which which) {

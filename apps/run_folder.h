@@ -5,6 +5,8 @@
 //   recipe.toml             what was trained, every field
 //   checkpoints/step-...    see docs/checkpoints.md
 //   events.out.tfevents...  for TensorBoard
+//   metrics.csv             every loss and metric
+//   session.json            the devices of the last session
 //   pictures/               of the input and of the last evaluation, PNG
 
 #include <lockstep/checkpoint.h>
@@ -17,8 +19,14 @@ namespace lockstep::apps {
 /// Where a run's checkpoints are.
 std::string checkpoints_of(const std::string& run);
 
+/// Whether a folder is a run: it has checkpoints, or the recipe of a training that was begun.
+bool is_run(const std::string& path);
+
 /// Writes a small file. Throws IoError.
 void write_file(const std::string& path, const std::string& content);
+
+/// The same beside it, and then in its place: it is whole at every moment.
+void replace_file(const std::string& path, const std::string& content);
 
 enum class Which { newest, best };
 

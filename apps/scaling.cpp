@@ -3,8 +3,10 @@
 #include <lockstep/error.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <memory>
@@ -14,6 +16,7 @@
 #include "device_flags.h"
 #include "exit_codes.h"
 #include "family_program.h"
+#include "flag_checks.h"
 #include "init_weights.h"
 #include "recipe/family.h"
 #include "recipe_flags.h"
@@ -153,6 +156,13 @@ std::vector<int> default_counts(const Recipe& recipe, int devices) {
   return counts;
 }
 
+/// Throws IoError for a figure that could not be written after all has been measured.
+void require_writable(const std::string& path) {
+  const bool there = std::filesystem::exists(path);
+  if (!std::ofstream(path, std::ios::app)) throw IoError(path, "write", errno);
+  if (!there) std::filesystem::remove(path);
+}
+
 void print(const std::string& title, const std::vector<ScalingPoint>& points) {
   std::cout << title << "\n  devices   samples/s  efficiency  first step  limited by\n";
   for (const ScalingPoint& point : points)
@@ -175,6 +185,8 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
   const InitialWeights weights = read_initial(recipe.init);
   const UsedDevices used = use_devices(flags.where, environment);
   tell(used);
+  require_writable(flags.plot);
+  const std::string time = used.devices.front().kind == DeviceKind::sim ? ", virtual time" : "";
   const int all = static_cast<int>(used.devices.size());
   const std::vector<int> counts = flags.counts.empty() ? default_counts(recipe, all) : flags.counts;
   const std::string batch = std::to_string(recipe.data.batch);
@@ -183,7 +195,7 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
     title += ", pipeline of " + std::to_string(recipe.pipeline.stages) + " stages";
   ScalingCurves curves{.title = title + ", " + std::to_string(recipe.shards) +
                                 (recipe.shards == 1 ? " shard, " : " shards, ") +
-                                (async ? "batch " : "global batch ") + batch};
+                                (async ? "batch " : "global batch ") + batch + time};
   {
     StatusLine line;
     double alone = 0;
@@ -212,8 +224,8 @@ int scaling(const ScalingFlags& flags, const Environment& environment) {
     for (ScalingPoint& point : *points)
       point.efficiency = point.rows_per_second * points->front().devices /
                          (points->front().rows_per_second * point.devices);
-  if (!async) print("strong: the global batch stays " + batch, curves.strong);
-  print("weak: the batch of a device stays " + batch, curves.weak);
+  if (!async) print("strong: the global batch stays " + batch + time, curves.strong);
+  print("weak: the batch of a device stays " + batch + time, curves.weak);
   write_file(flags.plot, scaling_svg(curves));
   std::cout << "figure: " << flags.plot << "\n";
   return kDone;
@@ -233,8 +245,7 @@ void add_scaling(CLI::App& app, const Environment& environment, Run& run) {
                    "--strategy pipeline 1 and the multiples of pipeline.stages")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command->add_option("--seconds", flags->seconds, "of each measurement")
-      ->check(CLI::PositiveNumber);
+  command->add_option("--seconds", flags->seconds, "of each measurement")->check(above_zero());
   command->add_option("--plot", flags->plot, "the figure to write, SVG");
   command->footer(
       "strong: the global batch is the recipe's on every number of devices.\n"

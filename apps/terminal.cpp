@@ -50,8 +50,11 @@ void StatusLine::erase() {
 
 std::string bar(double part, int width) {
   const auto filled = static_cast<std::size_t>(std::clamp(part, 0.0, 1.0) * width);
-  return "[" + std::string(filled, '#') +
-         std::string(static_cast<std::size_t>(width) - filled, '.') + "]";
+  std::string text(static_cast<std::size_t>(width) + 2, '.');
+  text.front() = '[';
+  text.back() = ']';
+  std::fill_n(text.begin() + 1, filled, '#');
+  return text;
 }
 
 std::string format(const char* pattern, double value) {

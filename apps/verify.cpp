@@ -12,6 +12,7 @@
 #include "device_flags.h"
 #include "exit_codes.h"
 #include "family_program.h"
+#include "flag_checks.h"
 #include "init_weights.h"
 #include "machine_flags.h"
 #include "recipe_flags.h"
@@ -133,7 +134,7 @@ void add_verify(CLI::App& app, const Environment& environment, Run& run) {
   command
       ->add_option("--steps", flags->steps,
                    "steps to compare after; by default 3, and async.delay more")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command->footer("Exit codes: 0 equal; 1 they differ: the first tensor and element is named.");
   command->callback(
       [flags, environment, &run] { run = [=] { return verify(*flags, environment); }; });

@@ -208,6 +208,8 @@ Section log(LogRecipe& own) {
   Section section{"log", "What to write for people to look at.", {}};
   section.add("tensorboard", own.tensorboard,
               "write event files for TensorBoard into the run folder");
+  section.add("csv", own.csv,
+              "write all losses and metrics to metrics.csv in the run folder, a line each");
   section.add("pictures", own.pictures,
               "also write the pictures of the input and of the last evaluation as PNG into the "
               "folder pictures of the run");

@@ -163,14 +163,14 @@ class Reader {
       better_ = own;
       return;
     }
-    bool unchanged = true;
+    bool unchanged = false;  // it has the default of one of them
     std::string problem;
     const std::string readers = families_where([&](const std::vector<Section>& known) {
       const Field* field = find_field(known, own.name);
       if (!field) return false;
       const std::string unset = text_of(*field);
       problem = assign_to(*field, own);
-      unchanged = unchanged && text_of(*field) == unset;
+      unchanged = unchanged || text_of(*field) == unset;
       return true;
     });
     if (readers.empty()) refuse(own, unknown_key(own.name));

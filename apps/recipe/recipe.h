@@ -125,6 +125,7 @@ struct SaveRecipe {
 
 struct LogRecipe {
   bool tensorboard = true;
+  bool csv = true;
   bool pictures = true;
   std::int64_t histograms_every = 0;  ///< steps; 0: off
 };

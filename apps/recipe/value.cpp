@@ -85,16 +85,24 @@ std::string found(const Value& value) {
       value);
 }
 
+/// 1e3 is a whole number; 64.5 is not.
+std::optional<std::int64_t> whole(const Number& number) {
+  constexpr double kMostExact = 9007199254740992;  // 2^53
+  if (const auto* exactly = std::get_if<std::int64_t>(&number)) return *exactly;
+  const double value = std::get<double>(number);
+  if (!(std::abs(value) <= kMostExact) || std::trunc(value) != value) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
 /// A number of type T in the field's range, or nothing.
 template <class T>
 std::optional<T> number_in(const Range& range, const Number& number) {
-  if (std::is_integral_v<T> && std::holds_alternative<double>(number)) return std::nullopt;
   const double approximately = std::visit([](auto n) { return static_cast<double>(n); }, number);
   if (!inside(range, approximately)) return std::nullopt;
   if constexpr (std::is_integral_v<T>) {
-    const auto exactly = std::get<std::int64_t>(number);
-    if (!std::in_range<T>(exactly)) return std::nullopt;
-    return static_cast<T>(exactly);
+    const auto exactly = whole(number);
+    if (!exactly || !std::in_range<T>(*exactly)) return std::nullopt;
+    return static_cast<T>(*exactly);
   } else {
     return approximately + 0.0;  // -0.0 becomes 0.0
   }

@@ -80,6 +80,8 @@ std::string checksum_of(const std::string& path);
 
 /// Tensors of one safetensors file, in the order of their names.
 std::vector<NamedTensor> load_tensors(const std::string& path);
-void save_tensors(const std::string& path, const std::vector<NamedTensor>& tensors);
+/// `metadata` is what Python's `safe_open(path, "pt").metadata()` gives, besides the format.
+void save_tensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                  const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace lockstep

@@ -47,10 +47,14 @@ struct DeviceLost : std::runtime_error {
   std::string device;  ///< "gpu:1"
 };
 
-/// A loss or a gradient was infinite or not a number; the cause inside a TowerError.
+/// A loss or a gradient was infinite or not a number; the cause inside a TowerError. A Trainer
+/// throws it too, for weights that it does not save.
 struct NonFiniteError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+/// Whether a training has diverged: `error` is a NonFiniteError, or a TowerError because of one.
+bool is_non_finite(const std::exception_ptr& error);
 
 /// Throws std::logic_error with `message` unless `condition`: a precondition, also in release
 /// builds.

@@ -25,8 +25,11 @@ struct TrainingStart {
   const TrainingProgress& progress;  ///< step 0, or where a checkpoint stood
   std::string strategy;              ///< "mirrored"
   std::vector<std::string> devices;
-  int shards = 0;                 ///< parts of the global batch; the result depends on this number
-  std::vector<std::string> plan;  ///< lines for people: limits, cadence, retention
+  int shards = 0;              ///< parts of the global batch; the result depends on this number
+  std::int64_t last_step = 0;  ///< at which it will have ended, by its limits; 0: unknown
+  std::int64_t steps_per_epoch = 0;          ///< 0: unknown
+  Seconds time_limit{};                      ///< of all sessions together; 0: none
+  std::vector<std::string> plan;             ///< lines for people: limits, cadence, retention
   std::vector<std::string> changes;          ///< "optimizer.lr: 0.1 -> 0.01": since the checkpoint
   std::map<std::string, Image> images = {};  ///< of the input, by name; none after a resume
 };

@@ -68,8 +68,10 @@ struct TrainerOptions {
 /// `stop` may be true on any of them.
 ///
 /// Use from one thread. If a step, the input, an evaluation or an observer throws, the Trainer
-/// saves what the steps before have reached and throws the same. If a checkpoint cannot be written,
-/// the observers are told and training continues.
+/// saves what the steps before have reached and throws the same. A training that diverges is the
+/// exception: its last steps would lead there again, so they are not saved, and weights that are
+/// not finite are never saved (NonFiniteError). If a checkpoint cannot be written, the observers
+/// are told and training continues.
 class Trainer {
  public:
   /// Throws ConfigError for options that are not valid, and for a parameter or buffer whose type a

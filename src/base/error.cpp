@@ -48,6 +48,19 @@ TowerError::TowerError(std::string on, std::int64_t at_step, int at_shard, std::
 DeviceLost::DeviceLost(const std::string& name, const std::string& what)
     : std::runtime_error(name + " was lost" + (what.empty() ? "" : ": " + what)), device(name) {}
 
+bool is_non_finite(const std::exception_ptr& error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const NonFiniteError&) {
+    return true;
+  } catch (const TowerError& tower) {
+    return is_non_finite(tower.cause);
+  } catch (...) {
+    return false;
+  }
+  return false;
+}
+
 void check(bool condition, const char* message) {
   if (!condition) throw std::logic_error(message);
 }

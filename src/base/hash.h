@@ -1,8 +1,9 @@
 #pragma once
 
-// Hashes of numbers: the same on every machine.
+// Hashes of numbers and texts: the same on every machine.
 
 #include <cstdint>
+#include <string_view>
 
 namespace lockstep::base {
 
@@ -14,6 +15,14 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
   x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
   return x ^ (x >> 31U);
+}
+
+/// FNV-1a of a text.
+constexpr std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char letter : text)
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3U;
+  return hash;
 }
 
 }  // namespace lockstep::base

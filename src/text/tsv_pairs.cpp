@@ -10,6 +10,7 @@ PairReport read_tsv_pairs(const std::string& path, OnBadPair on_bad, const PairS
   LineReader lines(path);
   while (lines.next()) {
     const std::string_view line = lines.line();
+    if (line.find_first_not_of(" \t\r\v\f") == std::string_view::npos) continue;
     const std::size_t tab = line.find('\t');
     if (tab == std::string_view::npos) {
       rules.add_fault(PairFault::missing_tab, lines.place());

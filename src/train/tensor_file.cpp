@@ -55,7 +55,8 @@ bool can_hold(torch::ScalarType type) {
   return std::ranges::any_of(kTypes, [&](const auto& known) { return known.second == type; });
 }
 
-WrittenFile write_tensors(base::File& file, const std::vector<NamedTensor>& tensors) {
+WrittenFile write_tensors(base::File& file, const std::vector<NamedTensor>& tensors,
+                          std::map<std::string, std::string> metadata) {
   std::vector<io::TensorEntry> entries;
   std::map<std::string, torch::Tensor> values;
   for (const NamedTensor& tensor : tensors) {
@@ -70,7 +71,8 @@ WrittenFile write_tensors(base::File& file, const std::vector<NamedTensor>& tens
     file.write(bytes);
     written.bytes += bytes.size();
   };
-  const std::string header = io::safetensors_header(entries, {{"format", "pt"}});
+  metadata["format"] = "pt";
+  const std::string header = io::safetensors_header(entries, metadata);
   write(std::as_bytes(std::span(header)));
   for (const io::TensorEntry& entry : entries) write(bytes_of(values.at(entry.name)));
   written.sha256 = hash.hex();
@@ -94,8 +96,9 @@ std::vector<NamedTensor> load_tensors(const std::string& path) {
   return tensors;
 }
 
-void save_tensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
-  base::publish(path, [&](base::File& file) { train::write_tensors(file, tensors); });
+void save_tensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                  const std::map<std::string, std::string>& metadata) {
+  base::publish(path, [&](base::File& file) { train::write_tensors(file, tensors, metadata); });
 }
 
 }  // namespace lockstep

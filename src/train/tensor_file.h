@@ -3,6 +3,7 @@
 #include <lockstep/state.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct WrittenFile {
 bool can_hold(torch::ScalarType type);
 
 /// Writes tensors as safetensors to a new file.
-WrittenFile write_tensors(base::File& file, const std::vector<NamedTensor>& tensors);
+WrittenFile write_tensors(base::File& file, const std::vector<NamedTensor>& tensors,
+                          std::map<std::string, std::string> metadata = {});
 
 }  // namespace lockstep::train

@@ -25,6 +25,15 @@ void require_savable(const torch::nn::Module& module) {
   require(module.named_buffers());
 }
 
+/// Throws NonFiniteError for weights that nobody could use or go on from.
+void require_finite(const State& state) {
+  for (const auto* tensors : {&state.parameters, &state.averages})
+    for (const NamedTensor& tensor : *tensors)
+      if (tensor.value.is_floating_point() && !torch::isfinite(tensor.value).all().item<bool>())
+        throw NonFiniteError("after step " + std::to_string(state.steps) + " '" + tensor.name +
+                             "' is infinite or not a number, so it is not saved");
+}
+
 }  // namespace
 
 Trainer::Trainer(Job& job, TrainerOptions options, std::vector<Observer*> observers)
@@ -113,7 +122,7 @@ TrainingEnd Trainer::Impl::run() {
       return loop();
     } catch (...) {
       if (go_on_without(std::current_exception())) continue;
-      save_what_is_there();
+      end_saves(/*with_what_is_there=*/!is_non_finite(std::current_exception()));
       set_rates(1);
       throw;
     }
@@ -125,14 +134,18 @@ void Trainer::Impl::start() {
   session_begin_ = progress_.step;
   progress_.input = job_.position();
   const auto model = [this]() -> const torch::nn::Module& { return job_.strategy().module(); };
-  tell(&Observer::started, TrainingStart{.model = model,
-                                         .progress = progress_,
-                                         .strategy = job_.strategy().name(),
-                                         .devices = job_.strategy().device_names(),
-                                         .shards = job_.strategy().method().shards,
-                                         .plan = plan(),
-                                         .changes = changes_,
-                                         .images = resumed_ ? Images{} : job_.images()});
+  tell(&Observer::started,
+       TrainingStart{.model = model,
+                     .progress = progress_,
+                     .strategy = job_.strategy().name(),
+                     .devices = job_.strategy().device_names(),
+                     .shards = job_.strategy().method().shards,
+                     .last_step = step_limit(options_.limits, job_.steps_per_epoch()),
+                     .steps_per_epoch = job_.steps_per_epoch(),
+                     .time_limit = options_.limits.seconds,
+                     .plan = plan(),
+                     .changes = changes_,
+                     .images = resumed_ ? Images{} : job_.images()});
 }
 
 TrainingEnd Trainer::Impl::loop() {
@@ -275,10 +288,12 @@ bool Trainer::Impl::save_due() {
 void Trainer::Impl::save() {
   const Seconds begin = now();
   tell_of_saves(/*wait=*/true);
+  State state = job_.strategy().state();
+  require_finite(state);
   save_now_ = false;
   saved_step_ = progress_.step;
   progress_.saved = mark();
-  Checkpoint checkpoint{manifest(), job_.strategy().state(), job_.files()};
+  Checkpoint checkpoint{manifest(), std::move(state), job_.files()};
   if (saver_) saver_->start(std::move(checkpoint), now() - begin);
   count_time();
 }
@@ -304,11 +319,13 @@ std::optional<Ending> Trainer::Impl::why_end() const {
   return std::nullopt;
 }
 
-/// After a failure: the steps before it were sound, unless the towers say that they are torn.
-void Trainer::Impl::save_what_is_there() {
+/// After a failure: the steps before it were sound, unless the towers say that they are torn. Those
+/// of a training that has diverged lead to the same failure again, and are not saved.
+void Trainer::Impl::end_saves(bool with_what_is_there) {
   if (!saves_) return;
   try {
-    if (agreed(progress_.step > session_begin_ && progress_.step != saved_step_)) save();
+    const bool more = progress_.step > session_begin_ && progress_.step != saved_step_;
+    if (agreed(with_what_is_there && more)) save();
     tell_of_saves(/*wait=*/true);
   } catch (...) {  // what failed first is what the caller hears of
   }

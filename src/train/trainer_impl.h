@@ -21,7 +21,7 @@ class Trainer::Impl {
   void start();
   TrainingEnd loop();
   void compare_method(const FoundCheckpoint& found);
-  void save_what_is_there();
+  void end_saves(bool with_what_is_there);
   void set_rates(double factor);
   bool step();
   void report();

@@ -7,6 +7,34 @@
 #include "vision/cifar_reader.h"
 
 namespace lockstep::vision {
+namespace {
+
+std::string file_of(const std::string& folder, const std::string& name) {
+  return folder + "/" + name + ".bin";
+}
+
+/// data_batch_1 and those that follow.
+std::vector<std::string> training_names(const std::string& folder) {
+  constexpr int kMostFiles = 5;
+  std::vector<std::string> names;
+  int missing = 0;
+  for (int i = 1; i <= kMostFiles; ++i) {
+    const std::string name = "data_batch_" + std::to_string(i);
+    const bool there = i == 1 || std::filesystem::exists(file_of(folder, name));
+    if (there && missing > 0)
+      throw ConfigError("CIFAR-10: " + folder + " has " + name + ".bin, but no data_batch_" +
+                        std::to_string(missing) +
+                        ".bin: put it there, or number the files "
+                        "without a gap");
+    if (there)
+      names.push_back(name);
+    else if (missing == 0)
+      missing = i;
+  }
+  return names;
+}
+
+}  // namespace
 
 ImageSet cifar10(Subset subset, const std::string& folder, const ImageSetOptions& options,
                  std::int64_t rows) {
@@ -14,13 +42,10 @@ ImageSet cifar10(Subset subset, const std::string& folder, const ImageSetOptions
     throw ConfigError("CIFAR-10 was looked for in " + folder +
                       ", which is not a folder: unpack its authors' cifar-10-binary.tar.gz, and "
                       "name the folder cifar-10-batches-bin");
-  std::vector<std::string> names;
-  if (subset == Subset::test) names = {"test_batch"};
-  for (int i = 1; subset == Subset::train && i <= 5; ++i)
-    names.push_back("data_batch_" + std::to_string(i));
+  const std::vector<std::string> names =
+      subset == Subset::test ? std::vector<std::string>{"test_batch"} : training_names(folder);
   auto content = std::make_shared<CifarRows>();
-  for (const std::string& name : names)
-    append_cifar_file(folder + "/" + name + ".bin", rows, *content);
+  for (const std::string& name : names) append_cifar_file(file_of(folder, name), rows, *content);
   const auto count = static_cast<std::int64_t>(content->labels.size());
   const auto labels = torch::from_blob(content->labels.data(), {count}, torch::kUInt8);
   const auto images = torch::from_blob(

@@ -2,6 +2,8 @@
 
 // What is in a folder of images by class, without torch.
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,8 @@ struct ClassFolder {
 };
 
 /// The classes of a folder, sorted. Throws ConfigError when there are none or one is empty, IoError
-/// when a folder cannot be read.
-std::vector<ClassFolder> list_classes(const std::string& folder);
+/// when a folder cannot be read. `ignored` gets what is there besides, by what it is.
+std::vector<ClassFolder> list_classes(const std::string& folder,
+                                      std::map<std::string, std::int64_t>* ignored = nullptr);
 
 }  // namespace lockstep::vision

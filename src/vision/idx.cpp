@@ -8,6 +8,12 @@
 namespace lockstep::vision {
 namespace {
 
+/// The file as it is published, or unpacked.
+std::string packed_or_plain(const std::string& path) {
+  return !std::filesystem::exists(path + ".gz") && std::filesystem::exists(path) ? path
+                                                                                 : path + ".gz";
+}
+
 /// Images [n, 1, height, width] and labels [n], both bytes.
 std::pair<torch::Tensor, torch::Tensor> read_fashion_mnist(Subset subset,
                                                            const std::string& folder) {
@@ -17,8 +23,8 @@ std::pair<torch::Tensor, torch::Tensor> read_fashion_mnist(Subset subset,
                       "which puts it into " +
                       kFashionMnistFolder + ", or name the folder where its four files are");
   const std::string stem = folder + (subset == Subset::train ? "/train" : "/t10k");
-  const std::string images_path = stem + "-images-idx3-ubyte.gz";
-  const std::string labels_path = stem + "-labels-idx1-ubyte.gz";
+  const std::string images_path = packed_or_plain(stem + "-images-idx3-ubyte");
+  const std::string labels_path = packed_or_plain(stem + "-labels-idx1-ubyte");
   const torch::Tensor images = read_idx(images_path), labels = read_idx(labels_path);
   if (images.dim() != 3) throw CorruptFile(images_path, 3, "three dimensions");
   if (labels.dim() != 1 || labels.size(0) != images.size(0))

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "apps/recipe_case.h"
@@ -138,6 +139,7 @@ std::string old_text(const std::string& recipe, const std::string& better) {
   std::string text = print_recipe(load_recipe(recipe));
   const std::size_t at = text.find("[evaluate]\n") + 11;
   text.insert(at, "better = '" + better + "'\n");
+  std::set<std::string> printed;  // some fields belong to several families
   for (const Family& family : families()) {
     Recipe other(family.name);
     Recipe own(load_recipe(recipe).family);
@@ -145,7 +147,7 @@ std::string old_text(const std::string& recipe, const std::string& better) {
     for (const Section& section : sections(other)) {
       std::string fields;
       for (const Field& field : section.fields)
-        if (!find_field(known, field.name))
+        if (!find_field(known, field.name) && printed.insert(field.name).second)
           fields += field.name.substr(field.name.find('.') + 1) + " = " + text_of(field) + "\n";
       if (fields.empty()) continue;
       const std::string head = "[" + section.name + "]\n";

@@ -57,7 +57,7 @@ TEST(RecipeErrors, AWrongTypeIsToldWithWhatWasFoundAndWhatIsAllowed) {
   expect_in(refusal("[data]\nbatch = \"64\""),
             {"my.toml:2:1: data.batch: found the text '64'", "allowed: an integer from 1 to"});
   expect_in(refusal("[data]\nbatch = 64.5"), {"found 64.5", "an integer"});
-  expect_in(refusal("[data]\nbatch = 1e2"), {"found 100", "an integer"});
+  expect_in(refusal("[data]\nbatch = 1e300"), {"found 1e300", "an integer"});
   expect_in(refusal("[data]\naugment = 1"), {"found 1", "true or false"});
   expect_in(refusal("[data]\npath = true"), {"found true", "a text"});
   expect_in(refusal("[optimizer]\nlr = 2024-01-01"), {"found a date", "a number above 0"});

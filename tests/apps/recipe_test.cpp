@@ -118,7 +118,7 @@ TEST(Recipe, EveryWordOfEveryChoiceIsReadAndPrinted) {
       EXPECT_EQ(text_of(field), "\"" + choice->words[i] + "\"");
     }
   });
-  EXPECT_EQ(choices.size(), 15U);
+  EXPECT_EQ(choices.size(), 16U);
   EXPECT_EQ(read("", {"optimizer.name=tensorflow_rmsprop"}).optimizer.name,
             OptimizerName::tensorflow_rmsprop);
 }

@@ -64,12 +64,13 @@ TEST(TsvPairs, AnEmptyFileHasNoPairs) {
 
 TEST(TsvPairs, FaultsAreCountedAndNamedWithFileAndLine) {
   const Folder folder;
-  const std::string path = write(folder, "x", "a\tb\nno tab\nc\t \n\td\ncaf\xe9\tx\n\ne\tf\n");
+  const std::string path =
+      write(folder, "x", "a\tb\nno tab\nc\t \n\td\ncaf\xe9\tx\nno\n \n\ne\tf\n");
   const Found found = read_tsv(path);
   EXPECT_EQ(found.pairs, (Pairs{{"a", "b"}, {"e", "f"}}));
   EXPECT_EQ(count(found.report, PairFault::bad_utf8), 1);
   EXPECT_EQ(count(found.report, PairFault::empty_side), 2);
-  EXPECT_EQ(count(found.report, PairFault::missing_tab), 2);
+  EXPECT_EQ(count(found.report, PairFault::missing_tab), 2) << "blank lines are none";
   EXPECT_EQ(found.report.examples,
             (std::vector<std::string>{path + ":2: missing tab", path + ":3: empty side",
                                       path + ":4: empty side", path + ":5: bad UTF-8",

@@ -3,6 +3,9 @@
 #include <lockstep/input.h>
 #include <lockstep/vision/image_folder.h>
 
+#include <map>
+#include <set>
+
 #include "folder.h"
 #include "input/shares.h"
 #include "pictures.h"
@@ -56,6 +59,79 @@ TEST_F(Pictures, ClassesAndFilesAreSortedAndCounted) {
   EXPECT_EQ(images.file(2), folder_.path("dog/2.JPG"));
   EXPECT_EQ(images.label(0), 0);
   EXPECT_EQ(images.label(2), 1);
+}
+
+TEST_F(Pictures, WhatIsIgnoredIsCounted) {
+  fill();
+  for (const char* name :
+       {"dog/notes.txt", "cat/a.gif", "dog/b.gif", "dog/more/c.jpg", "readme.md"})
+    folder_.write(name, {});
+  const std::map<std::string, std::int64_t> expected = {{".gif files", 2},
+                                                        {".txt files", 1},
+                                                        {"files beside the classes", 1},
+                                                        {"folders inside of classes", 1}};
+  EXPECT_EQ(ImageFolder(folder_.path()).ignored(), expected);
+}
+
+TEST_F(Pictures, ABrokenImageIsReplacedByTheNextOrLeftOutAndToldOnce) {
+  fill();
+  folder_.write("cat/a.jpeg", tests::Bytes{0xff, 0xd8, 0xff, 0});
+  std::vector<std::string> told;
+  ImageFolderOptions options{.size = 8,
+                             .tell = [&](const std::string& what) { told.push_back(what); }};
+  const std::vector<std::int64_t> all = {0, 1, 2};
+  EXPECT_THROW(ImageFolder(folder_.path(), options).gather(0, all), CorruptFile);
+  EXPECT_TRUE(told.empty());
+
+  options.on_broken = OnBroken::stand_in;
+  const ImageFolder replaced(folder_.path(), options);
+  const auto batch = replaced.gather(0, all);
+  EXPECT_TRUE(torch::equal(batch.target, torch::ones({3}, torch::kInt64)));
+  EXPECT_TRUE(torch::equal(batch.data[0], batch.data[1])) << "the next stands in";
+  replaced.gather(1, all);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_NE(told[0].find("cat/a.jpeg"), std::string::npos) << told[0];
+
+  options.on_broken = OnBroken::leave_out;
+  const ImageFolder without(folder_.path(), options);
+  EXPECT_EQ(without.gather(0, all).data.sizes(), (std::vector<std::int64_t>{2, 3, 8, 8}));
+  EXPECT_TRUE(torch::equal(without.gather(0, all).data, batch.data.slice(0, 1)));
+  EXPECT_THROW(without.at(0, 0), ConfigError);
+}
+
+TEST_F(Pictures, NothingStandsInWhenAllAreBroken) {
+  folder_.write("cat/a.jpeg", tests::Bytes{1});
+  const ImageFolder images(folder_.path(), {.on_broken = OnBroken::stand_in});
+  EXPECT_THROW(images.at(0, 0), CorruptFile);
+}
+
+TEST_F(Pictures, HeldOutImagesAreInOnePartOnlyByTheirNames) {
+  const auto image = png_file(8, 8, PNG_FORMAT_RGB, gradient(8, 8).pixels.data());
+  for (int i = 0; i < 100; ++i)
+    folder_.write((i % 2 ? "cat/" : "dog/") + std::to_string(i) + ".png", image);
+  const auto part = [&](Subset subset) {
+    const ImageFolder images(folder_.path(), {.held_out = 0.3, .subset = subset});
+    EXPECT_EQ(images.classes().size(), 2U);
+    std::set<std::string> files;
+    for (std::int64_t i = 0; i < images.size(); ++i) files.insert(images.file(i));
+    return files;
+  };
+  const auto train = part(Subset::train), test = part(Subset::test);
+  EXPECT_EQ(train.size() + test.size(), 100U);
+  EXPECT_GT(test.size(), 15U);
+  EXPECT_LT(test.size(), 45U);
+  for (const std::string& file : test) EXPECT_FALSE(train.contains(file));
+  folder_.write("cat/new.png", image);
+  for (const std::string& file : part(Subset::test))
+    EXPECT_FALSE(train.contains(file)) << "what is there stays where it is";
+}
+
+TEST_F(Pictures, TheMiddleOfAFileIsWhatAnEvaluationSees) {
+  fill();
+  const ImageFolderOptions options{.size = 16};
+  const auto expected = ImageFolder(folder_.path(), options).at(0, 1).data;
+  const auto bytes = png_file(60, 50, PNG_FORMAT_RGB, gradient(60, 50).pixels.data());
+  EXPECT_TRUE(torch::equal(seen_middle("1.png", bytes, options), expected));
 }
 
 /// The gradient's middle, 7/8 of the short side: red grows to the right, green down.

@@ -6,6 +6,9 @@
 #include <lockstep/vision/idx.h>
 #include <lockstep/vision/image_folder.h>
 
+#include <algorithm>
+#include <iostream>
+
 #include "families/classify/recipe.h"
 #include "recipe/family.h"
 #include "training_batches.h"
@@ -15,20 +18,23 @@ namespace {
 
 /// Both parts of a set of images, as streams of batches made ahead.
 template <class Images>
-ClassifyData data_of(const Recipe& recipe, Images train, Images test, int channels, int size) {
+ClassifyData data_of(const Recipe& recipe, Images train, Images test, ImageMeaning meaning) {
   if (train.classes() != test.classes())
-    throw ConfigError("the classes of data.test_path are not those of data.path: " +
-                      std::to_string(test.classes().size()) + " and " +
-                      std::to_string(train.classes().size()) + " folders.");
-  auto classes = train.classes();
+    throw ConfigError(
+        "the classes of data.test_path are not those of data.path: " +
+        class_differences(train.classes(), test.classes(), "data.path", "data.test_path") + ".");
+  if (train.size() == 0 || test.size() == 0)
+    throw ConfigError(std::string("there is no image to ") +
+                      (train.size() == 0 ? "train" : "evaluate") +
+                      " on: give more images, or change data.held_out.");
+  meaning.classes = train.classes();
   const input::Prefetch ahead{.depth = recipe.data.prefetch, .workers = recipe.data.workers};
   const auto batches = training_batches(recipe, own<ClassifyRecipe>(recipe).rest, std::move(train));
   const auto test_batches = input::batch(std::move(test), recipe.data.test_batch);
   input::Prefetch once = ahead;
   once.epochs = 1;
-  return {.classes = std::move(classes),
-          .channels = channels,
-          .size = size,
+  return {.meaning = std::move(meaning),
+          .size = image_side(recipe),
           .train_batches = batches.size(),
           .fewest_rows = fewest_rows(batches),
           .test_batches = test_batches.size(),
@@ -36,19 +42,70 @@ ClassifyData data_of(const Recipe& recipe, Images train, Images test, int channe
           .test = [=] { return input::prefetch(test_batches, once); }};
 }
 
+void note_on_data(const std::string& text) { std::cerr << "note: " << text << "\n"; }
+
+void tell_counts(std::int64_t train, std::int64_t test, std::size_t classes) {
+  note_on_data(std::to_string(train) + " images to train on, " + std::to_string(test) +
+               " to evaluate on, " + std::to_string(classes) + " classes");
+}
+
+/// "a 12, b 20", the first ones.
+std::string counts_text(const vision::ImageFolder& images) {
+  constexpr std::size_t kShown = 20;
+  const auto counts = images.counts();
+  std::string text;
+  for (std::size_t i = 0; i < std::min(counts.size(), kShown); ++i)
+    text += (i == 0 ? "" : ", ") + images.classes()[i] + " " + std::to_string(counts[i]);
+  return text +
+         (counts.size() > kShown ? " and " + std::to_string(counts.size() - kShown) + " more" : "");
+}
+
+void tell_folder(const std::string& name, const vision::ImageFolder& images) {
+  note_on_data(name + ": " + counts_text(images));
+  for (const auto& [what, count] : images.ignored())
+    note_on_data(name + ": ignored: " + std::to_string(count) + " " + what);
+}
+
+/// Images in a folder by class: with a folder to evaluate on, or some held out.
+ClassifyData folder_data(const Recipe& recipe, bool quiet) {
+  const auto& how = own<ClassifyRecipe>(recipe);
+  vision::ImageFolderOptions options{
+      .size = how.size,
+      .held_out = how.held_out,
+      .subset = vision::Subset::test,
+      .on_broken = how.refuse_bad ? vision::OnBroken::refuse : vision::OnBroken::leave_out,
+      .tell = [](const std::string& problem) { note_on_data(problem + "; it is left out"); }};
+  const std::string& test_path = how.test_path.empty() ? recipe.data.path : how.test_path;
+  vision::ImageFolder test(test_path, options);
+  options.subset = vision::Subset::train;
+  options.augment = how.augment;
+  options.seed = static_cast<std::uint64_t>(recipe.seed);
+  if (!how.refuse_bad) options.on_broken = vision::OnBroken::stand_in;
+  options.tell = [](const std::string& problem) {
+    note_on_data(problem + "; the next image stands in for it");
+  };
+  vision::ImageFolder train(recipe.data.path, options);
+  if (!quiet) {
+    tell_counts(train.size(), test.size(), train.classes().size());
+    tell_folder("to train on", train);
+    if (!how.test_path.empty()) tell_folder("to evaluate on", test);
+  }
+  return data_of(recipe, std::move(train), std::move(test),
+                 {.channels = 3, .normalisation = options.normalisation});
+}
+
 }  // namespace
 
-ClassifyData classify_data(const Recipe& recipe) {
+int image_side(const Recipe& recipe) {
+  if (recipe.data.kind == "folder") return own<ClassifyRecipe>(recipe).size;
+  return recipe.data.kind == "fashion_mnist" ? 28 : 32;
+}
+
+ClassifyData classify_data(const Recipe& recipe, bool quiet) {
   const auto& how = own<ClassifyRecipe>(recipe);
   const std::string& path = recipe.data.path;
   const auto seed = static_cast<std::uint64_t>(recipe.seed);
-  if (recipe.data.kind == "folder") {
-    vision::ImageFolderOptions options{.size = how.size};
-    vision::ImageFolder test(how.test_path, options);
-    options.augment = how.augment;
-    options.seed = seed;
-    return data_of(recipe, vision::ImageFolder(path, options), std::move(test), 3, how.size);
-  }
+  if (recipe.data.kind == "folder") return folder_data(recipe, quiet);
   const bool grey = recipe.data.kind == "fashion_mnist";
   const auto set_of = [&](vision::Subset subset, const vision::ImageSetOptions& options) {
     return grey ? vision::fashion_mnist_set(
@@ -60,8 +117,10 @@ ClassifyData classify_data(const Recipe& recipe) {
   vision::ImageSet test = set_of(vision::Subset::test, options);
   options.augment = how.augment;
   options.seed = seed;
-  return data_of(recipe, set_of(vision::Subset::train, options), std::move(test), grey ? 1 : 3,
-                 grey ? 28 : 32);
+  vision::ImageSet train = set_of(vision::Subset::train, options);
+  if (!quiet) tell_counts(train.size(), test.size(), train.classes().size());
+  return data_of(recipe, std::move(train), std::move(test),
+                 {.channels = grey ? 1 : 3, .normalisation = options.normalisation});
 }
 
 }  // namespace lockstep::apps

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "families/classify/meaning.h"
 #include "recipe/recipe.h"
 
 namespace lockstep::apps {
@@ -18,8 +19,7 @@ using ImageBatch = torch::data::Example<>;
 using ImageBatches = std::unique_ptr<Stream<ImageBatch>>;
 
 struct ClassifyData {
-  std::vector<std::string> classes;
-  int channels = 3;
+  ImageMeaning meaning;
   int size = 224;                  ///< height and width
   std::int64_t train_batches = 0;  ///< an epoch
   std::int64_t fewest_rows = 0;    ///< of the smallest of them
@@ -28,6 +28,10 @@ struct ClassifyData {
   std::function<ImageBatches()> test;   ///< once through
 };
 
-ClassifyData classify_data(const Recipe& recipe);
+/// Says on the error stream what there is and what is ignored, unless `quiet`.
+ClassifyData classify_data(const Recipe& recipe, bool quiet = false);
+
+/// Height and width of the images that the model sees.
+int image_side(const Recipe& recipe);
 
 }  // namespace lockstep::apps

@@ -1,12 +1,13 @@
 // What the family `classify` makes of a recipe.
 
-#include <lockstep/nn/convnet.h>
-#include <lockstep/nn/resnet.h>
 #include <lockstep/nn/stages.h>
 #include <lockstep/vision/classify.h>
 
 #include "families/classify/data.h"
 #include "families/classify/family.h"
+#include "families/classify/family_commands.h"
+#include "families/classify/model.h"
+#include "families/classify/per_class.h"
 #include "families/classify/recipe.h"
 #include "family_program.h"
 #include "on_strategy.h"
@@ -45,24 +46,26 @@ void require_layers(const Recipe& recipe, S& strategy) {
 
 template <class Model, class ModelOptions>
 std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const ClassifyData& data,
-                            const ModelOptions& shape) {
+                            const ModelOptions& shape, bool details) {
   require_rows(recipe, data.fewest_rows, [&] {
     const torch::NoGradGuard no_gradients;
-    Model(shape).forward(torch::zeros({1, data.channels, data.size, data.size}));
+    Model(shape).forward(torch::zeros({1, data.meaning.channels, data.size, data.size}));
   });
   const auto use = [&]<class S>(std::unique_ptr<S> strategy) {
     require_layers(recipe, *strategy);
     auto job = std::make_unique<StrategyJob<S, ImageBatch>>(
         std::move(strategy), data.train(), loss_for<S, Model>(), data.train_batches);
+    job->add_file(kImagesFile, text_of(data.meaning));
     job->add_set(
         "test", data.test_batches, data.test,
         [](Model& model, const ImageBatch& batch) {
           return vision::classify(model.forward(batch.data), batch.target);
         },
-        [classes = data.classes](const vision::Classification& result) {
+        [details, classes = data.meaning.classes](const vision::Classification& result) {
           Summary made = summary(result.metrics);
-          if (result.confusion.defined())
-            made.images["confusion"] = vision::confusion_picture(result, classes);
+          if (!result.confusion.defined()) return made;
+          made.images["confusion"] = vision::confusion_picture(result, classes);
+          if (details) made.texts["classes"] = per_class(result, classes);
           return made;
         });
     return job;
@@ -70,34 +73,23 @@ std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const
   return on_strategy<Model>(recipe, std::move(options), use, shape);
 }
 
-std::unique_ptr<Job> classify_job(const Recipe& recipe, MirroredOptions options, const JobFiles&) {
-  const ModelRecipe& model = own<ClassifyRecipe>(recipe).model;
-  const ClassifyData data = classify_data(recipe);
-  const auto classes = static_cast<std::int64_t>(data.classes.size());
-  const auto resnet = [&](nn::ResNetOptions shape) {
-    shape.channels = data.channels;
-    return job_of<nn::ResNet>(recipe, std::move(options), data, shape);
-  };
-  switch (model.name) {
-    case ModelName::convnet:
-      return job_of<nn::ConvNet>(recipe, std::move(options), data,
-                                 nn::ConvNetOptions{.width = model.width,
-                                                    .dropout = model.dropout,
-                                                    .image_size = data.size,
-                                                    .channels = data.channels,
-                                                    .classes = classes});
-    case ModelName::resnet20:
-      return resnet(nn::resnet20(classes));
-    case ModelName::resnet18:
-      return resnet(nn::resnet18(classes));
-    case ModelName::resnet50:
-      return resnet(nn::resnet50(classes));
-  }
-  throw ConfigError("a model without a name");
+std::unique_ptr<Job> classify_job(const Recipe& recipe, MirroredOptions options,
+                                  const JobFiles& files) {
+  const ClassifyData data = classify_data(recipe, /*quiet=*/files.kept.contains(kImagesFile));
+  compare_meaning(data.meaning, files.kept);
+  const ImageShape shape{.channels = data.meaning.channels,
+                         .size = data.size,
+                         .classes = std::ssize(data.meaning.classes)};
+  return with_model(own<ClassifyRecipe>(recipe).model, shape,
+                    [&]<class Model>(std::type_identity<Model>, const auto& model_options) {
+                      return job_of<Model>(recipe, options, data, model_options, files.details);
+                    });
 }
 
 }  // namespace
 
-FamilyProgram ClassifyFamily::program() { return {.make_job = classify_job}; }
+FamilyProgram ClassifyFamily::program() {
+  return {.make_job = classify_job, .add_commands = add_predict};
+}
 
 }  // namespace lockstep::apps

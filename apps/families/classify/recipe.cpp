@@ -8,7 +8,20 @@ namespace {
 
 Section data(ClassifyRecipe& own) {
   Section section{"data", "", {}};
-  section.add("test_path", own.test_path, "of kind folder: the folder of the images to evaluate on")
+  section
+      .add("test_path", own.test_path,
+           "folder: the folder of the images to evaluate on; empty: what held_out says")
+      .kinds = {"folder"};
+  section
+      .add("held_out", own.held_out,
+           "folder: share of the images to keep for evaluation, chosen by hash of the file name, "
+           "when test_path is empty",
+           from_to_below(0, 1))
+      .kinds = {"folder"};
+  section
+      .add("refuse_bad", own.refuse_bad,
+           "folder: stop at an image that cannot be decoded (false: the next one stands in for it "
+           "in training, it is left out of evaluations, and it is told)")
       .kinds = {"folder"};
   section.add("augment", own.augment, "crop and flip training images at random");
   section
@@ -32,11 +45,16 @@ Section model(ModelRecipe& own) {
 }
 
 std::optional<Problem> problem(const Recipe& recipe, const Names& name) {
-  const auto& test_path = own<ClassifyRecipe>(recipe).test_path;
-  if (recipe.data.kind != "folder" || !test_path.empty()) return std::nullopt;
-  return Problem{
-      {&test_path, &recipe.data.kind},
-      "is empty; set " + name(&test_path) + " to a folder of images with one folder a class"};
+  const auto& its = own<ClassifyRecipe>(recipe);
+  if (recipe.data.kind != "folder") return std::nullopt;
+  if (!its.test_path.empty() && its.held_out > 0)
+    return Problem{{&its.held_out, &its.test_path},
+                   "is for a recipe without " + name(&its.test_path) + ": set one of them only"};
+  if (!its.test_path.empty() || its.held_out > 0) return std::nullopt;
+  return Problem{{&its.test_path, &recipe.data.kind},
+                 "is empty; set " + name(&its.test_path) +
+                     " to a folder of images with one folder a class, or " + name(&its.held_out) +
+                     " to a share of the images, such as 0.1"};
 }
 
 }  // namespace

@@ -20,7 +20,9 @@ struct ClassifyRecipe {
   // Of the section data:
   std::string test_path;  ///< of `folder`
   bool augment = true;
-  int size = 224;  ///< side of the images of `folder`, in pixels
+  int size = 224;       ///< side of the images of `folder`, in pixels
+  double held_out = 0;  ///< of `folder`, without a test_path
+  bool refuse_bad = false;
   Rest rest = Rest::merge;
 
   ModelRecipe model;

@@ -5,11 +5,8 @@
 #include <lockstep/vision/box_pictures.h>
 #include <lockstep/vision/image_file.h>
 
-#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -18,7 +15,8 @@
 #include "exit_codes.h"
 #include "families/detect/detector.h"
 #include "families/detect/family_commands.h"
-#include "families/detect/picture_files.h"
+#include "flag_checks.h"
+#include "picture_files.h"
 #include "run_folder.h"
 #include "signals.h"
 #include "terminal.h"
@@ -45,13 +43,6 @@ struct LoadedPicture {
   torch::Tensor input = {};
 };
 
-std::vector<std::uint8_t> bytes_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<std::uint8_t> bytes((std::istreambuf_iterator<char>(file)), {});
-  if (!file) throw IoError(path, "read", errno);
-  return bytes;
-}
-
 /// A source of the pictures in a list of files.
 struct PictureList {
   std::vector<std::string> files;
@@ -62,7 +53,7 @@ struct PictureList {
   LoadedPicture at(std::int64_t, std::int64_t index) const {
     LoadedPicture loaded{.path = files[static_cast<std::size_t>(index)]};
     try {
-      loaded.picture = vision::decode_image(loaded.path, bytes_of(loaded.path));
+      loaded.picture = vision::decode_image(loaded.path, read_picture(loaded.path));
       loaded.input = detector->seen(loaded.picture);
     } catch (const std::runtime_error& problem) {
       loaded.problem = problem.what();
@@ -228,7 +219,7 @@ void add_detect(CLI::App& app, Run& run) {
   command
       ->add_option("--most", detector.most,
                    "most detections in a picture. By default as the recipe says")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command
       ->add_option("--weights", detector.weights, "live, averaged, or auto: averaged if there are")
       ->check(CLI::IsMember({"auto", "live", "averaged"}));

@@ -59,10 +59,13 @@ std::unique_ptr<Job> seq2seq_job(const Recipe& recipe, MirroredOptions options,
 }  // namespace
 
 FamilyProgram Seq2SeqFamily::program() {
-  return {.make_job = seq2seq_job, .add_commands = [](CLI::App& app, Run& run) {
-            add_chat(app, run);
-            add_translate(app, run);
-          }};
+  return {.make_job = seq2seq_job,
+          .add_commands =
+              [](CLI::App& app, Run& run) {
+                add_chat(app, run);
+                add_translate(app, run);
+              },
+          .fixed_fields = {"text.tokens", "text.vocabulary"}};
 }
 
 }  // namespace lockstep::apps

@@ -2,9 +2,9 @@
 
 #include <lockstep/error.h>
 #include <lockstep/text/pairs.h>
-#include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <iostream>
 #include <memory>
 
@@ -12,75 +12,67 @@
 #include "families/seq2seq/decode_flags.h"
 #include "families/seq2seq/decoder.h"
 #include "families/seq2seq/family_commands.h"
+#include "line_input.h"
 #include "signals.h"
 
 namespace lockstep::apps {
 namespace {
 
-constexpr std::size_t kLines = 1024;  // translated at one go, at most
-
-/// Lines of the standard input; knows whether another is there without waiting for it.
-class Lines {
+/// Decodes lines and writes what comes of them; says which cannot be decoded.
+class Translation {
  public:
-  /// Up to kLines: waits for the first, then takes what is there. Empty at the end.
-  std::vector<std::string> take() {
-    std::vector<std::string> lines;
-    if (!ready(/*milliseconds=*/-1) && signalled()) return lines;
-    while (lines.size() < kLines && (lines.empty() || ready(0))) {
-      std::string line;
-      if (!std::getline(std::cin, line)) break;
-      if (!line.empty() && line.back() == '\r') line.pop_back();
-      lines.push_back(std::move(line));
+  Translation(const DecodeFlags& flags, int best) : decoder_(flags), best_(best) {}
+
+  /// Writes a line for each, or `best` of them. A line that is no text is empty in the output.
+  void add(const std::vector<InputLine>& lines) {
+    std::vector<std::string> texts;
+    std::vector<std::string> problems(lines.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      auto text = lines[i].too_long ? std::nullopt : text::tidy_text(lines[i].text);
+      if (!text) problems[i] = lines[i].too_long ? "has more than 1 MiB" : "is no UTF-8";
+      texts.push_back(text.value_or(""));
     }
-    return lines;
+    const auto decoded = decoder_.decode(texts, best_);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      ++number_;
+      if (!problems[i].empty()) note(problems[i]);
+      write(problems[i].empty() ? decoded[i] : std::vector<DecodedText>{});
+    }
+    if (!std::cout.flush()) throw IoError("the standard output", "write", errno);
+  }
+
+  void finish() const {
+    if (bad_ > kNotes) std::cerr << "note: " << bad_ << " lines in all could not be translated\n";
   }
 
  private:
-  /// Waits so long, -1: until there is something, or a signal came.
-  static bool ready(int milliseconds) {
-    if (std::cin.rdbuf()->in_avail() > 0) return true;
-    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-    return ::poll(&input, 1, milliseconds) > 0;
-  }
-};
+  static constexpr std::int64_t kNotes = 10;
 
-/// As the training texts were. False: from one on they are left out, for that one is no UTF-8.
-bool tidy(std::vector<std::string>& texts) {
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    auto text = text::tidy_text(texts[i]);
-    if (!text) {
-      texts.resize(i);
-      return false;
-    }
-    texts[i] = std::move(*text);
+  void note(const std::string& problem) {
+    if (++bad_ <= kNotes)
+      std::cerr << "note: line " << number_ << " of the input " << problem
+                << ": it is left empty\n";
   }
-  return true;
-}
+
+  void write(const std::vector<DecodedText>& found) const {
+    if (best_ == 1) std::cout << (found.empty() ? "" : found.front().text) << "\n";
+    for (const DecodedText& one : found)
+      if (best_ > 1) std::cout << number_ << "\t" << one.score << "\t" << one.text << "\n";
+  }
+
+  TextDecoder decoder_;
+  const int best_;
+  std::int64_t number_ = 0, bad_ = 0;
+};
 
 int translate(const DecodeFlags& flags, int best) {
   std::ios::sync_with_stdio(false);
   watch_signals();
-  TextDecoder decoder(flags);
-  Lines lines;
-  std::int64_t number = 0;
-  for (auto texts = lines.take(); !texts.empty(); texts = lines.take()) {
-    const bool good = tidy(texts);
-    const auto decoded = decoder.decode(texts, best);
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      ++number;
-      if (best == 1) {
-        std::cout << (decoded[i].empty() ? "" : decoded[i].front().text) << "\n";
-        continue;
-      }
-      for (const DecodedText& one : decoded[i])
-        std::cout << number << "\t" << one.score << "\t" << one.text << "\n";
-    }
-    if (!std::cout.flush()) throw IoError("the standard output", "write", errno);
-    if (!good)
-      throw ConfigError("line " + std::to_string(number + 1) +
-                        " of the input is no UTF-8; the lines before it are translated.");
-    if (signalled()) break;
-  }
+  Translation translation(flags, best);
+  LineInput input(STDIN_FILENO, signalled);
+  for (auto lines = input.take(); !lines.empty() && !signalled(); lines = input.take())
+    translation.add(lines);
+  translation.finish();
   return signalled() ? kStopped : kDone;
 }
 
@@ -96,7 +88,10 @@ void add_translate(CLI::App& app, Run& run) {
       ->add_option("--best", *best,
                    "so many translations of each line, as: line number, score, text")
       ->check(CLI::Range(1, 1024));
-  command->footer("Each line of the input becomes a line of the output; an empty one stays empty.");
+  command->footer(
+      "Each line of the input becomes a line of the output; an empty one stays empty. A line that "
+      "is "
+      "no UTF-8 or has more than 1 MiB becomes an empty one, and is told.");
   command->callback([=, &run] { run = [=] { return translate(*flags, *best); }; });
 }
 

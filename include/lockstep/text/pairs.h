@@ -46,8 +46,8 @@ struct PairReport {
   PairReport& operator+=(const PairReport& other);
 };
 
-/// Lines of source, tab, target; further columns are ignored (Tatoeba's attributions). Here as in
-/// two files, lines end in LF or CR LF and have at most 1 MiB.
+/// Lines of source, tab, target; further columns are ignored (Tatoeba's attributions), and so are
+/// blank lines. Here as in two files, lines end in LF or CR LF and have at most 1 MiB.
 PairReport read_tsv_pairs(const std::string& path, OnBadPair on_bad, const PairSink& sink);
 
 /// Line n of one file belongs to line n of the other. Throws CorruptFile when one is longer.

@@ -27,14 +27,6 @@ struct DetectionBatch {
   auto tensors() { return std::tie(images, labels, codes, pictures); }
 };
 
-/// What to do with a picture that turns out to be broken (CorruptFile) when its pixels are read. A
-/// file that cannot be read at all is an IoError in any case.
-enum class OnBroken {
-  stand_in,   ///< the next one that can be read takes its place, with its boxes: for training
-  leave_out,  ///< its row is blank, and its number is -1: for evaluation
-  refuse,     ///< throw CorruptFile
-};
-
 struct BoxedPicturesOptions {
   int size = 300;           ///< height and width of what the model sees; the ratio is not kept
   BoxAugment augment = {};  ///< differently in each epoch
@@ -42,7 +34,7 @@ struct BoxedPicturesOptions {
   Normalisation normalisation = imagenet_normalisation();
   std::vector<Corners> anchors = {};
   MatchOptions matching = {};
-  OnBroken on_broken = OnBroken::stand_in;
+  OnBroken on_broken = OnBroken::stand_in;  ///< one left out is a blank row, and its number is -1
   /// Told of each broken picture once, on the thread that found it.
   std::function<void(const std::string& problem)> tell = {};
 };

@@ -15,6 +15,14 @@ struct ImageSize {
   int width = 0, height = 0;
 };
 
+/// What a set of pictures does with one that turns out to be broken (CorruptFile) when its pixels
+/// are read. A file that cannot be read at all is an IoError in any case.
+enum class OnBroken {
+  stand_in,   ///< the next one that can be read takes its place, with its labels: for training
+  leave_out,  ///< for evaluation
+  refuse,     ///< throw CorruptFile
+};
+
 /// Refused above that, before memory is taken.
 inline constexpr std::int64_t kMostPixels = std::int64_t{64} << 20U;
 

@@ -7,7 +7,8 @@ import xml.etree.ElementTree
 import support
 from support import ProgramTest
 
-COMMANDS = {"train", "evaluate", "verify", "scaling", "chat", "translate", "inspect", "export", "recipes", "devices"}
+COMMANDS = {"train", "evaluate", "verify", "scaling", "chat", "translate", "inspect", "export", "recipes", "devices",
+            "resume", "predict", "runs", "compare", "init"}
 
 
 class Verify(ProgramTest):
@@ -147,11 +148,36 @@ class Help(ProgramTest):
             self.assertIn(flag, text)
         self.assertSays("Exit codes: 0 done; 1 failed; 2 .*; 3 stopped", text)
 
-    def test_no_command_and_an_unknown_one_exit_with_2(self):
-        self.assertExit(2, self.call())
+    def test_no_command_prints_the_help_and_an_unknown_one_exits_with_2(self):
+        overview = self.call("--help")
+        for words in ([], ["help"]):
+            self.assertExit(0, self.call(*words))
+            self.assertEqual(overview.out, self.call(*words).out)
+        self.assertEqual(self.call("train", "--help").out, self.call("help", "train").out)
+        self.assertRegex(self.call("--version").out, r"^lockstep \d+\.\d+\.\d+\n$")
         result = self.call("trian", "fashion")
         self.assertExit(2, result)
         self.assertIn("trian", result.err)
+
+    def test_mistakes_in_flags_are_named_in_words(self):
+        for arguments, words in (
+                (["train", "fashion", "--devces", "cpu:0"], "lockstep train has no flag --devces; did you mean '--devices'?"),
+                (["train", "fashion", "--shards", "0"], "'0' is no whole number of at least 1"),
+                (["scaling", "fashion", "--seconds", "-1"], "'-1' is no number above 0"),
+                (["completion", "tcsh"], "bash,zsh,fish"),
+                (["train", "fashion", "--placement", "strict", "--devices", "cpu:99"], "there is no cpu:99")):
+            with self.subTest(arguments):
+                result = self.call(*arguments)
+                self.assertExit(2, result)
+                self.assertIn(words, result.err)
+                self.assertNotIn("FAILED", result.err)
+                self.assertNotRegex(result.err, r"\d{30}")
+
+    def test_whole_numbers_may_have_an_exponent(self):
+        result = self.call("train", "fashion", "--set", "train.steps=1e3", "--print-recipe")
+        self.assertExit(0, result)
+        self.assertIn("steps = 1000", result.out.splitlines())
+        self.assertExit(2, self.call("train", "fashion", "--set", "train.steps=1.5", "--print-recipe"))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ def png(path, width, height, colour):
                    chunk(b"IDAT", zlib.compress(row * height)) + chunk(b"IEND", b""))
 
 
-class Images(support.ProgramTest):
+class ImageTest(support.ProgramTest):
+    """Images of two classes, to train and to evaluate on."""
+
     def setUp(self):
         super().setUp()
         for part, count in (("train", 6), ("test", 2)):
@@ -38,6 +40,8 @@ class Images(support.ProgramTest):
         return self.call(*self.arguments("train", recipe, "--run-dir", self.run_path(), "--log", "json",
                                          "--devices", "cpu:0-1", *more))
 
+
+class Images(ImageTest):
     def test_both_resnets_train_on_a_folder_by_class(self):
         for recipe in ("imagefolder", "imagefolder50"):
             with self.subTest(recipe):
@@ -52,9 +56,57 @@ class Images(support.ProgramTest):
         path = f"{self.folder}/train/blue/3.png"
         with open(path, "r+b") as file:
             file.truncate(60)
-        result = self.train("imagefolder", "--set", "train.steps=9")
+        result = self.train("imagefolder", "--set", "train.steps=9", "--set", "data.refuse_bad=true")
         self.assertEqual(result.code, 2, result)
         self.assertIn(path, result.err)
+
+    def test_a_damaged_image_is_told_once_and_training_goes_on(self):
+        paths = [f"{self.folder}/{part}/blue/1.png" for part in ("train", "test")]
+        for path in paths:
+            with open(path, "r+b") as file:
+                file.truncate(60)
+        result = self.train("imagefolder", "--set", "train.steps=9", "--set", "data.batch=8")
+        self.assertEqual(result.code, 0, result)
+        for path, what in zip(paths, ("the next image stands in for it", "it is left out")):
+            told = [line for line in result.err.splitlines() if path in line]
+            self.assertEqual(len(told), 1, result)
+            self.assertIn(what, told[0])
+        one = self.call(*self.arguments("verify", "imagefolder", "--devices", "cpu:0-1", "--steps", "2"))
+        self.assertIn("equal, bit for bit", one.out)
+
+    def test_what_is_there_and_what_is_ignored_is_said(self):
+        os.makedirs(f"{self.folder}/train/red/more")
+        for name in ("red/a.gif", "red/b.webp", "red/c.gif", "notes.txt"):
+            with open(f"{self.folder}/train/{name}", "wb"):
+                pass
+        result = self.train("imagefolder")
+        self.assertEqual(result.code, 0, result)
+        for line in ("12 images to train on, 4 to evaluate on, 2 classes", "to train on: blue 6, red 6",
+                     "to train on: ignored: 2 .gif files", "to train on: ignored: 1 .webp files",
+                     "to train on: ignored: 1 folders inside of classes",
+                     "to train on: ignored: 1 files beside the classes"):
+            self.assertIn(f"note: {line}\n", result.err)
+        again = self.train("imagefolder", "--set", "train.steps=3")
+        self.assertNotIn("images to train on", again.err, "it was said at the first start")
+
+    def test_images_can_be_held_out(self):
+        sets = ["--set", "data.test_path=", "--set", "data.held_out=0.4"]
+        result = self.train("imagefolder", *sets)
+        self.assertEqual(result.code, 0, result)
+        self.assertRegex(result.err, r"note: (\d+) images to train on, (\d+) to evaluate on")
+        both = self.call(*self.arguments("train", "imagefolder", "--run-dir", self.run_path("both"), "--set",
+                                         "data.held_out=0.4"))
+        self.assertEqual(both.code, 2, both)
+        self.assertIn("set one of them only", both.err)
+
+    def test_other_classes_than_those_of_the_checkpoint_are_refused_by_name(self):
+        self.assertEqual(self.train("imagefolder").code, 0)
+        for part in ("train", "test"):
+            os.rename(f"{self.folder}/{part}/blue", f"{self.folder}/{part}/violet")
+        for result in (self.call("evaluate", self.run_path()), self.call("resume", self.run_path()),
+                       self.train("imagefolder", "--set", "train.steps=4")):
+            self.assertEqual(result.code, 2, result)
+            self.assertIn("only in the checkpoint: blue; only in the data: violet", result.err)
 
     def test_an_epoch_that_leaves_one_image_over_trains(self):
         # 12 images in batches of 11, and at 32 pixels ResNet normalises single values.

@@ -171,12 +171,52 @@ class Texts(support.ProgramTest):
         scores = [float(row[1]) for row in rows]
         self.assertEqual(sorted(scores, reverse=True), scores)
 
-    def test_translate_names_the_line_that_is_no_utf8_after_those_before_it(self):
+    def test_translate_goes_on_after_a_line_that_is_no_utf8(self):
         run = self.trained()
-        result = self.feed(b"one\ntwo\n\xff\n", "translate", run)
-        self.assertExit(2, result)
-        self.assertEqual(2, result.out.count("\n"))
-        self.assertIn("line 3", result.err)
+        result = self.feed(b"one\ncaf\xe9\ntwo\n", "translate", run)
+        self.assertExit(0, result)
+        self.assertEqual(3, result.out.count("\n"))
+        self.assertEqual("", result.out.split("\n")[1])
+        self.assertIn("line 2 of the input is no UTF-8: it is left empty", result.err)
+        good = self.feed(b"one\n\ntwo\n", "translate", run)
+        self.assertEqual(good.out, result.out)
+
+    def test_translate_reads_lines_of_any_length_in_bounded_memory(self):
+        run = self.trained()
+        result = self.feed(b"one\n" + b"x" * (3 << 20) + b"\ntwo", "translate", run)
+        self.assertExit(0, result)
+        self.assertEqual(3, result.out.count("\n"))
+        self.assertIn("line 2 of the input has more than 1 MiB: it is left empty", result.err)
+
+    def test_translate_of_an_endless_line_stops_at_the_first_signal(self):
+        run = self.trained()
+        with open("/dev/zero", "rb") as zeros:
+            process = subprocess.Popen([support.PROGRAM, "translate", run], cwd=self.folder, stdin=zeros,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            try:
+                while not support.catches(process.pid, signal.SIGINT):
+                    pass
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(3, process.wait(support.TIMEOUT))
+            finally:
+                process.kill()
+                process.communicate()
+
+    def test_tokens_that_are_made_cannot_change(self):
+        run = self.trained()
+        for result in (self.train_texts(run, 4, sets=["text.vocabulary=50"]),
+                       self.call("resume", run, "--set", "text.vocabulary=50")):
+            self.assertExit(2, result)
+            self.assertSays("text.vocabulary: 60 -> 50 cannot take effect", result.err)
+        self.assertExit(0, self.call("resume", run, "--set", "train.steps=4"))
+
+    def test_flags_without_effect_are_refused(self):
+        run = self.trained()
+        for flags, words in ((["--top-k", "3"], "--top-k requires --temperature"),
+                             (["--beam", "2", "--temperature", "1"], "--beam excludes --temperature")):
+            result = self.feed(b"one\n", "translate", run, *flags)
+            self.assertExit(2, result)
+            self.assertIn(words, result.err)
 
     def test_ctrl_c_ends_translate_while_it_waits(self):
         run = self.trained()

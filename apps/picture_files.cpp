@@ -1,11 +1,14 @@
-#include "families/detect/picture_files.h"
+#include "picture_files.h"
 
 #include <glob.h>
 #include <lockstep/error.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 namespace lockstep::apps {
 namespace {
@@ -37,6 +40,13 @@ std::vector<std::string> by_pattern(const std::string& pattern) {
 }
 
 }  // namespace
+
+std::vector<std::uint8_t> read_picture(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<std::uint8_t> bytes((std::istreambuf_iterator<char>(file)), {});
+  if (!file) throw IoError(path, "read", errno);
+  return bytes;
+}
 
 std::vector<std::string> picture_files(const std::vector<std::string>& named) {
   std::vector<std::string> files;

@@ -1,0 +1,42 @@
+#include "session_file.h"
+
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "run_folder.h"
+
+namespace lockstep::apps {
+namespace {
+
+std::string session_path(const std::string& run) { return run + "/session.json"; }
+
+}  // namespace
+
+SessionFile::SessionFile(const std::string& run) : path_(session_path(run)) {}
+
+void SessionFile::started(const TrainingStart& start) {
+  const nlohmann::ordered_json session = {{"started", std::time(nullptr)},
+                                          {"step", start.progress.step},
+                                          {"strategy", start.strategy},
+                                          {"devices", start.devices},
+                                          {"shards", start.shards}};
+  try {
+    replace_file(path_, session.dump(1) + "\n");
+  } catch (const std::exception& problem) {
+    std::cerr << "note: " << problem.what() << "\n";
+  }
+}
+
+std::vector<std::string> session_devices(const std::string& run) {
+  std::ifstream file(session_path(run));
+  const auto session = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!session.is_object() || !session.contains("devices")) return {};
+  std::vector<std::string> devices;
+  for (const auto& device : session["devices"])
+    if (device.is_string()) devices.push_back(device);
+  return devices;
+}
+
+}  // namespace lockstep::apps
