@@ -19,12 +19,6 @@ std::uint64_t unsigned_of(std::int64_t generation) {
   return static_cast<std::uint64_t>(generation);
 }
 
-std::vector<std::string> numbered(const std::vector<std::string>& numbers) {
-  std::vector<std::string> names;
-  for (const std::string& number : numbers) names.push_back("number " + number);
-  return names;
-}
-
 }  // namespace
 
 Control::Control(Socket socket, const MachinesOptions& options, std::string address,
@@ -71,7 +65,7 @@ Control::Group Control::join(Clock::time_point deadline) {
     if (at_work_)
       changed_.wait(lock);
     else if (changed_.wait_until(lock, limit) == std::cv_status::timeout && !over() && !at_work_)
-      throw MachinesError({.lost = numbered(missing_), .why = kNotThere});
+      throw MachinesError({.lost = missing_, .why = kNotThere});
   }
   if (refusal_) std::rethrow_exception(refusal_);
   if (group_.generation < 0) require_locked();

@@ -95,7 +95,7 @@ class Control {
   bool hub_gone_ = false;
   bool hub_left_ = false;
   bool at_work_ = false;              // the others are; this machine waits to be taken in
-  std::vector<std::string> missing_;  // at the start: numbers
+  std::vector<std::string> missing_;  // at the start
   std::exception_ptr refusal_;
   std::uint64_t round_ = 0;
   std::optional<std::vector<Bytes>> gathered_;

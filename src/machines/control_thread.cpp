@@ -129,8 +129,7 @@ void Control::take_gathered(Reader reader) {
 
 void Control::take_refusal(Reader reader) {
   const bool fixable = reader.number() != 0;
-  std::vector<std::string> names;
-  for (const std::string& number : reader.texts()) names.push_back("number " + number);
+  const std::vector<std::string> names = reader.texts();
   const std::string why = reader.text();
   const std::lock_guard lock(mutex_);
   refusal_ = fixable ? std::make_exception_ptr(ConfigError("this machine, number " +

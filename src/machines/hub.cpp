@@ -17,10 +17,6 @@ constexpr std::chrono::seconds kPatience{5};
 /// Connections that have not said hello.
 constexpr std::size_t kMostStrangers = 256;
 
-Clock::duration ticks(Seconds seconds) {
-  return std::chrono::duration_cast<Clock::duration>(seconds);
-}
-
 }  // namespace
 
 Hub::Hub(const MachinesOptions& options)

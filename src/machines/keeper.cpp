@@ -111,7 +111,7 @@ std::string Keeper::objection(int number, std::uint64_t machines, std::uint64_t 
 std::vector<std::string> Keeper::missing() const {
   std::vector<std::string> names;
   for (int number = 0; number < machines_; ++number)
-    if (!waiting_.contains(number)) names.push_back(std::to_string(number));
+    if (!waiting_.contains(number)) names.push_back("number " + std::to_string(number));
   return names;
 }
 

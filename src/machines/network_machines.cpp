@@ -2,15 +2,12 @@
 
 #include <lockstep/error.h>
 
+#include "machines/contract.h"
 #include "machines/proof.h"
 #include "machines/words.h"
 
 namespace lockstep::machines {
 namespace {
-
-Clock::duration ticks_of(Seconds seconds) {
-  return std::chrono::duration_cast<Clock::duration>(seconds);
-}
 
 /// The first line: LibTorch appends a backtrace.
 std::string first_line(const std::exception& error) {
@@ -107,7 +104,7 @@ class NetworkTransfer : public Machines::Transfer {
 }  // namespace
 
 NetworkMachines::NetworkMachines(const MachinesOptions& options) : options_(options) {
-  const auto deadline = Clock::now() + ticks_of(options.start);
+  const auto deadline = Clock::now() + ticks(options.start);
   if (options.machine == 0) hub_ = std::make_unique<Hub>(options);
   Socket socket = hub_ ? hub_->own_end() : reach_hub(options, deadline);
   address_ = !options.address.empty() ? options.address
@@ -162,9 +159,7 @@ void NetworkMachines::regroup() {
 std::unique_ptr<Machines::Transfer> NetworkMachines::begin(int other, std::uint32_t tag,
                                                            std::size_t size,
                                                            const Begin& begin_it) {
-  check(other >= 0 && other < this->size() && other != rank(),
-        "send and receive need the rank of another machine of the group");
-  check(tag < (1U << 31U), "the tag of a transfer is below 2^31");
+  check_transfer(*this, other, tag);
   control_->require(group_.generation);
   if (size == 0) return std::make_unique<EmptyTransfer>(control_, group_.generation);
   const std::shared_ptr<Data> current = current_->get();

@@ -63,6 +63,10 @@ std::string peer_address(const Socket& socket);
 
 void make_nonblocking(const Socket& socket);
 
+inline Clock::duration ticks(Seconds seconds) {
+  return std::chrono::duration_cast<Clock::duration>(seconds);
+}
+
 /// Milliseconds until then, for poll(2): at least 0.
 int milliseconds_until(Clock::time_point then);
 

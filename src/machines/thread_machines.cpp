@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "machines/contract.h"
 #include "machines/room.h"
 
 namespace lockstep::machines {
@@ -71,9 +72,7 @@ class ThreadMachines : public Machines {
  private:
   std::unique_ptr<Transfer> transfer(Room::Post post) {
     const int other = post.from == rank_ ? post.to : post.from;
-    check(other >= 0 && other < size() && other != rank_,
-          "send and receive need the rank of another machine of the group");
-    check(post.tag < (1U << 31U), "the tag of a transfer is below 2^31");
+    check_transfer(*this, other, post.tag);
     post.generation = generation_;
     return std::make_unique<ThreadTransfer>(room_, room_->post(number_, std::move(post)));
   }
