@@ -3,6 +3,7 @@
 #include <lockstep/error.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <vector>
@@ -115,6 +116,9 @@ void add_machine_flags(CLI::App& command, MachineFlags& flags) {
       .add_option("--silence", flags.silence,
                   "seconds without a sign of life after which a machine is lost")
       ->check(CLI::Range(1.0, 3600.0));
+  command.add_flag("--rejoin", flags.rejoin,
+                   "a machine that was lost and is started again is taken in: all save, and go on "
+                   "from there with it");
   command.add_option("--start", flags.start, "seconds to wait for all machines at the start")
       ->check(CLI::Range(1.0, 86400.0));
 }
@@ -123,6 +127,23 @@ std::shared_ptr<Machines> join_machines(const MachineFlags& flags) {
   const auto options = options_of(flags);
   if (!options || options->machines == 1) return nullptr;
   return join(*options);
+}
+
+bool somebody_waits(const MachineFlags& flags, const std::shared_ptr<Machines>& machines) {
+  return flags.rejoin && machines && !machines->waiting().empty();
+}
+
+bool take_in(const MachineFlags& flags, const std::shared_ptr<Machines>& machines, bool signalled) {
+  if (!machines || !flags.rejoin) return false;
+  const std::array own = {std::byte{somebody_waits(flags, machines)}, std::byte{signalled}};
+  bool waits = false, stops = false;
+  for (const Bytes& theirs : machines->all_gather(own)) {
+    waits = waits || theirs.at(0) != std::byte{0};
+    stops = stops || theirs.at(1) != std::byte{0};
+  }
+  if (!waits || stops) return false;
+  machines->regroup();
+  return true;
 }
 
 void compare_recipes(const std::shared_ptr<Machines>& machines, const Recipe& recipe) {

@@ -20,6 +20,7 @@ struct MachineFlags {
   std::string on_failure = "go-on";
   double silence = 8;  ///< seconds
   double start = 60;   ///< seconds
+  bool rejoin = false;
 
   OnMachineFailure on_machine_failure() const {
     return on_failure == "stop" ? OnMachineFailure::stop : OnMachineFailure::go_on;
@@ -35,6 +36,12 @@ std::shared_ptr<Machines> join_machines(const MachineFlags& flags);
 inline bool is_first(const std::shared_ptr<Machines>& machines) {
   return !machines || machines->rank() == 0;
 }
+
+/// Whether a machine that has come back is to be taken in. The first machine knows.
+bool somebody_waits(const MachineFlags& flags, const std::shared_ptr<Machines>& machines);
+
+/// Takes it in, on all machines together; false: nobody waits, or a signal came to one of them.
+bool take_in(const MachineFlags& flags, const std::shared_ptr<Machines>& machines, bool signalled);
 
 /// Throws ConfigError, on all machines, unless they have the same recipe and data.
 void compare_recipes(const std::shared_ptr<Machines>& machines, const Recipe& recipe);

@@ -84,7 +84,7 @@ int code_of(const TrainingEnd& end) {
 
 /// What a training needs before its job is made.
 struct Prepared {
-  std::shared_ptr<Machines> machines = nullptr;  ///< joined first, so that problems get around
+  std::shared_ptr<Machines> machines = nullptr;
   Recipe recipe = {};
   Reading reading = {};
   std::shared_ptr<void> lock = nullptr;
@@ -94,9 +94,9 @@ struct Prepared {
   bool first() const { return is_first(machines); }
 };
 
-Prepared prepare(const TrainFlags& flags, const Environment& environment) {
-  Prepared ready;
-  if (!flags.print_recipe) ready.machines = join_machines(flags.machines);
+Prepared prepare(const TrainFlags& flags, const std::shared_ptr<Machines>& machines,
+                 const Environment& environment) {
+  Prepared ready{.machines = machines};
   ready.recipe = recipe_to_train(flags, ready.reading);
   TrainFlags in_run = flags;
   if (in_run.run_dir.empty()) in_run.run_dir = default_run_dir(flags.recipe);
@@ -137,13 +137,10 @@ TrainingEnd run_trainer(Trainer& trainer, const TrainFlags& flags, const Recipe&
   }
 }
 
-}  // namespace
-
-int train(TrainFlags flags, const Environment& environment) {
-  watch_signals();
-  if (flags.shards) flags.sets.push_back("shards=" + std::to_string(*flags.shards));
-  flags.sets = flags.all_sets();
-  Prepared ready = prepare(flags, environment);
+/// Trains until a limit, a signal, or until a machine that has come back is to be taken in.
+int train_with(TrainFlags flags, const std::shared_ptr<Machines>& machines,
+               const Environment& environment) {
+  Prepared ready = prepare(flags, machines, environment);
   if (flags.run_dir.empty()) flags.run_dir = default_run_dir(flags.recipe);
   Recipe& recipe = ready.recipe;
   std::optional<FoundCheckpoint>& found = ready.found;
@@ -174,7 +171,7 @@ int train(TrainFlags flags, const Environment& environment) {
   if (first) options.folder = checkpoints_of(flags.run_dir);
   options.lock = ready.lock;
   options.on_machine_failure = flags.machines.on_machine_failure();
-  options.stop = signalled;
+  options.stop = [&] { return signalled() || somebody_waits(flags.machines, machines); };
   if (found) options.changes = asked_changes(*found, flags, recipe, job->strategy().method());
   Trainer trainer(*job, std::move(options), first ? observers.all() : std::vector<Observer*>{});
   if (found) trainer.resume(*found);
@@ -190,12 +187,27 @@ int train(TrainFlags flags, const Environment& environment) {
   observers.tell_problems();
   if (!end.error.empty()) std::cerr << "lockstep: the last save failed: " << end.error << "\n";
   if (strategy.where.trace) write_trace(*strategy.where.trace, flags.trace);
-  if (end.ending == Ending::stopped && flags.log == "text")
+  if (end.ending == Ending::stopped && flags.log == "text" && signalled())
     std::cerr << (flags.resume == "auto" ? "run the same command again to go on\n"
                                          : "`lockstep resume " + flags.run_dir + "` goes on\n");
   if (resumed && end.progress.step == from && end.ending != Ending::stopped)
     tell_nothing_to_do(flags.run_dir, recipe, end.ending);
   return code_of(end);
+}
+
+}  // namespace
+
+int train(TrainFlags flags, const Environment& environment) {
+  watch_signals();
+  if (flags.shards) flags.sets.push_back("shards=" + std::to_string(*flags.shards));
+  flags.sets = flags.all_sets();
+  // Joined first, so that whoever finds a problem takes the others along.
+  const auto machines = flags.print_recipe ? nullptr : join_machines(flags.machines);
+  for (;;) {
+    const int code = train_with(flags, machines, environment);
+    if (code != kStopped || !take_in(flags.machines, machines, signalled())) return code;
+    flags.resume = "auto";  // all begin from the checkpoint that was saved for it
+  }
 }
 
 }  // namespace lockstep::apps

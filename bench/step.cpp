@@ -127,8 +127,7 @@ double seconds_of(Action&& action) {
 
 /// The first machine's number, for all.
 std::int64_t agreed(lockstep::Machines& machines, std::int64_t number) {
-  const lockstep::Bytes first =
-      machines.all_gather(std::as_bytes(std::span(&number, 1))).front();
+  const lockstep::Bytes first = machines.all_gather(std::as_bytes(std::span(&number, 1))).front();
   std::memcpy(&number, first.data(), sizeof number);
   return number;
 }

@@ -44,8 +44,9 @@ MirroredOptions validated(MirroredOptions options) {
 
 void refuse_machines(const Where& where, const std::string& strategy) {
   if (where.machines)
-    throw ConfigError("there are several machines, and " + strategy +
-                      " trains on one: use Mirrored (the strategy mirrored), or start one process.");
+    throw ConfigError(
+        "there are several machines, and " + strategy +
+        " trains on one: use Mirrored (the strategy mirrored), or start one process.");
 }
 
 /// Accelerators draw random numbers of their own, so there the weights are those of a sample made

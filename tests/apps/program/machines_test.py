@@ -82,6 +82,18 @@ class Machines(OnHosts):
         self.finish(self.start((2, 1), 30), [0, 0])
         self.assertSameTraining(alone, self.first_run)
 
+    def test_simulated_devices_exchange_across_processes(self):
+        def sim(run, devices, more=()):
+            return [*self.train_arguments(run, 8, devices, [*SETS, "train.report_every=4"]), *more]
+
+        several = {"LOCKSTEP_SIM": "devices=4"}
+        alone = self.run_path("alone")
+        self.assertExit(0, self.call(*sim(alone, "sim:0-3"), env={**os.environ, **several}))
+        self.finish(self.cluster.start(*(
+            [support.PROGRAM, *sim("run", devices, self.joined(number, 3))]
+            for number, devices in enumerate(("sim:0", "sim:0-1", "sim:0"))), **several), [0, 0, 0])
+        self.assertSameTraining(alone, self.first_run)
+
     def test_a_signal_to_any_of_them_saves_once_and_ends_all(self):
         for to in (0, 2):
             shutil.rmtree(self.first_run, ignore_errors=True)
@@ -163,6 +175,21 @@ class Failures(OnHosts):
         self.assertEqual(manifest(newest)["progress"]["step"], steps_of(self.first_run)[-1])
         self.finish(self.start((1, 1), LONG, self.SETS), [0, 0])
         self.assertSameTraining(self.alone(LONG, self.SETS), self.first_run)
+
+    def test_a_machine_that_comes_back_is_taken_in(self):
+        more = ["--silence", "3", "--rejoin"]
+        processes = self.start((1, 1, 1), 2000, self.SETS, more)
+        processes[0].wait_for("report", 50)
+        processes[1].signal(signal.SIGKILL)
+        processes[0].wait_for("machines_lost")
+        host = self.cluster.hosts[1]
+        back = hosts.Process(host, [support.PROGRAM, *self.train_arguments("run", 2000, "cpu:0", [*SETS, *self.SETS]),
+                                    *self.joined(1, 3), *more])
+        self.cluster.processes.append(back)
+        self.finish([processes[0], processes[2], back], [0, 0, 0])
+        devices = [event["devices"] for event in processes[0].events("start")]
+        self.assertEqual([["host0/cpu:0", "host1/cpu:0", "host2/cpu:0"]] * 2, devices)
+        self.assertSameTraining(self.alone(2000, self.SETS), self.first_run)
 
     def test_a_slow_link_is_no_failure(self):
         try:
