@@ -550,7 +550,7 @@ ABOUT = {"train": "trainer, schedules, checkpoints", "strategy": "replicas, engi
          "collective": "sums of towers", "optim": "slice updates", "events": "for TensorBoard",
          "input": "items in order", "sim": "simulated", "gpu": "CUDA",
          "backends": "each kind of device", "device": "streams", "arena": "flat tensors",
-         "kernels": "products", "io": "whole files", "drawing": "pictures",
+         "kernels": "products", "io": "whole files", "drawing": "pictures", "machines": "groups",
          "base": "errors, hashes, files", "nn": "models", "text": "pairs, tokens", "vision": "images"}
 COLOURS = {"train": "batch", "strategy": "tower", "collective": "reduce", "optim": "update",
            "input": "shard", "sim": "clip", "gpu": "clip", "arena": "arena", "text": "shard",
@@ -611,7 +611,97 @@ def architecture(_):
         file.write(drawn[:begin] + "<!-- layers -->\n" + "\n".join(parts) + "\n" + drawn[end:])
 
 
-PICTURES = {"architecture": architecture, "arena": arena, "text": text, "overlap": overlap, "pipeline": pipeline, "run_folder": run_folder, "strategies": strategies, "threads": threads}
+# Several machines: who sends what to whom, and a training that loses one of them
+
+
+def machine_plan(svg, top):
+    svg.text(30, top + 6, "Two machines with two devices each, four shards: what goes where in one step", "head")
+    kinds = ["blue", "green"]
+    for machine in range(2):
+        left = 30 + 520 * machine
+        svg.rect(left, top + 22, 500, 236, "white", 10)
+        svg.text(left + 14, top + 44, f"machine {machine}", "name")
+        for tower in range(2):
+            number = 2 * machine + tower
+            x = left + 40 + 220 * tower
+            svg.box(x, top + 58, 190, 38, "yellow", f"tower {number}", f"gradient of shard {number}")
+            svg.path([(x + 95, top + 96), (left + 245, top + 118)])
+        svg.box(left + 150, top + 120, 190, 38, kinds[machine], f"root {2 * machine}",
+                f"shards {2 * machine} + {2 * machine + 1}")
+        for owner in range(2):
+            kind = kinds[owner] if owner == machine else "grey"
+            words = "adds roots 0 + 2, divides, updates" if owner == machine else "comes from the other machine"
+            svg.box(left + 20 + 235 * owner, top + 206, 225, 40, kind,
+                    "first half of the parameters" if owner == 0 else "second half", words)
+    svg.path([(340 + 30, top + 158), (650, top + 206)])
+    svg.text(392, top + 178, "root 0, second half", "small")
+    svg.path([(670, top + 158), (280, top + 206)])
+    svg.text(560, top + 178, "root 2, first half", "small right")
+    svg.text(30, top + 282, "Each machine sends half of its root, then the half of the parameters that it has updated: "
+             "as much as in a ring all-reduce.", "small")
+
+
+def failing_run(program):
+    """(seconds, step) of the first machine's reports, when another was killed, and what was lost."""
+    first = "127.0.0.1:29517"
+    fields = ("train.epochs=0", "train.steps=240", "train.report_every=4", "save.every_steps=40", "model.width=8",
+              "evaluate.every_epochs=0", "shards=12", "data.batch=48")
+    begin = time.monotonic()
+    processes = [program.start("fashion", program.folder(f"machine-{number}"), *fields,
+                               flags=("--devices", "cpu:0", "--log", "json", "--machines", first, "--machine",
+                                      f"{number}/3"))
+                 for number in range(3)]
+    points, killed, lost = [], None, None
+    for line in processes[0].stdout:
+        if not line.startswith("{"):
+            continue
+        event = json.loads(line)
+        if event["event"] == "report":
+            points.append((time.monotonic() - begin, event["step"]))
+            if killed is None and event["step"] >= 150:
+                killed = time.monotonic() - begin
+                processes[2].kill()
+        if event["event"] == "machines_lost":
+            lost = (time.monotonic() - begin, event)
+    if [process.wait() for process in processes][:2] != [0, 0]:
+        raise SystemExit("the machines that were left did not go on")
+    return points, killed, lost
+
+
+def machines(program):
+    points, killed, (noticed, event) = failing_run(program)
+    svg = Svg(1080, 640, "Several machines: the plan, and the loss of one",
+              "Two machines sum their shards, exchange halves of their roots and updated parameters. Below, the steps "
+              "of a real training on three machines over time: one is killed, the others go back to the newest "
+              "checkpoint and go on.")
+    machine_plan(svg, 34)
+    top, bottom, left, right = 400, 590, 90, 1040
+    svg.text(30, 356, "A real training on three machines; one is killed", "head")
+    start, end = points[0][0], points[-1][0]
+    most = max(step for _, step in points)
+    place = lambda seconds, step: (left + (seconds - start) / (end - start) * (right - left),
+                                   bottom - step / most * (bottom - top))
+    svg.path([(left, bottom), (right, bottom)], tip=False)
+    svg.path([(left, bottom), (left, top)], tip=False)
+    svg.text(left - 8, bottom + 4, "0", "small right")
+    svg.text(left - 8, top + 4, str(most), "small right")
+    svg.text(30, (top + bottom) / 2, "step", "small")
+    svg.text(right, bottom + 18, f"{end - start:.1f} s", "small right")
+    before = [point for point in points if point[0] <= noticed]
+    after = [point for point in points if point[0] > noticed]
+    svg.path([place(*point) for point in before], tip=False)
+    svg.path([place(before[-1][0], before[-1][1]), place(noticed, event["step"])], kind="dash")
+    svg.path([place(noticed, event["step"]), *(place(*point) for point in after)], tip=False)
+    x, y = place(killed, before[-1][1])
+    svg.path([(x, top - 14), (x, bottom)], tip=False, kind="dash")
+    svg.text(x - 6, top - 4, "one is killed", "small right")
+    x, y = place(noticed, event["step"])
+    svg.text(x + 8, y + 16, f"the two that are left go on from the checkpoint of step {event['step']}", "small")
+    svg.text(x + 8, y + 31, f"{1000 * (noticed - killed):.0f} ms later", "small")
+    svg.save(os.path.join(DOCS, "machines.svg"))
+
+
+PICTURES = {"architecture": architecture, "arena": arena, "machines": machines, "text": text, "overlap": overlap, "pipeline": pipeline, "run_folder": run_folder, "strategies": strategies, "threads": threads}
 
 
 def main():

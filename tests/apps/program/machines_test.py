@@ -178,18 +178,18 @@ class Failures(OnHosts):
 
     def test_a_machine_that_comes_back_is_taken_in(self):
         more = ["--silence", "3", "--rejoin"]
-        processes = self.start((1, 1, 1), 2000, self.SETS, more)
+        processes = self.start((1, 1, 1), 900, self.SETS, more)
         processes[0].wait_for("report", 50)
         processes[1].signal(signal.SIGKILL)
         processes[0].wait_for("machines_lost")
         host = self.cluster.hosts[1]
-        back = hosts.Process(host, [support.PROGRAM, *self.train_arguments("run", 2000, "cpu:0", [*SETS, *self.SETS]),
+        back = hosts.Process(host, [support.PROGRAM, *self.train_arguments("run", 900, "cpu:0", [*SETS, *self.SETS]),
                                     *self.joined(1, 3), *more])
         self.cluster.processes.append(back)
         self.finish([processes[0], processes[2], back], [0, 0, 0])
         devices = [event["devices"] for event in processes[0].events("start")]
         self.assertEqual([["host0/cpu:0", "host1/cpu:0", "host2/cpu:0"]] * 2, devices)
-        self.assertSameTraining(self.alone(2000, self.SETS), self.first_run)
+        self.assertSameTraining(self.alone(900, self.SETS), self.first_run)
 
     def test_a_slow_link_is_no_failure(self):
         try:
