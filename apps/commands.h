@@ -20,6 +20,7 @@ void add_scaling(CLI::App& app, const Environment& environment, Run& run);
 void add_family_commands(CLI::App& app, Run& run);  ///< those of all families
 void add_inspect(CLI::App& app, Run& run);
 void add_export(CLI::App& app, Run& run);
+void add_serve(CLI::App& app, Run& run);
 void add_runs(CLI::App& app, Run& run);  ///< and `compare`
 void add_init(CLI::App& app, Run& run);
 void add_recipes(CLI::App& app, Run& run);

@@ -55,7 +55,7 @@ class TextConsole : public Observer {
     pace_.add(step);
     if (!line_.due()) return;
     line_.show(pace_.bar_at(progress) + "  loss " + (step.phase.empty() ? "" : step.phase + " ") +
-               format("%.4f", step.loss) + pace_.speed() + pace_.left(progress));
+               format("%.4f", step.loss) + pace_.left(progress) + pace_.speed());
   }
 
   void reported(const TrainingReport& report) override {

@@ -4,6 +4,7 @@
 
 #include "families/list.h"
 #include "recipe/family.h"
+#include "serve/service.h"
 
 namespace lockstep::apps {
 namespace {
@@ -162,6 +163,10 @@ std::vector<std::string> weight_prefixes(const Recipe& recipe) {
 
 std::vector<std::string> fixed_fields(const Recipe& recipe) {
   return program_of(recipe).fixed_fields;
+}
+
+std::unique_ptr<Service> make_service(const Recipe& recipe, const ServeFlags& flags) {
+  return program_of(recipe).make_service(flags);
 }
 
 void add_family_commands(CLI::App& app, Run& run) {

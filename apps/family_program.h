@@ -17,6 +17,9 @@
 
 namespace lockstep::apps {
 
+class Service;
+struct ServeFlags;
+
 /// The strategy's options.
 MirroredOptions strategy_options(const Recipe& recipe, std::vector<Device> devices);
 
@@ -42,6 +45,8 @@ struct FamilyProgram {
   std::vector<std::string> weight_prefixes = {};
   /// Fields about what is made once, when a run begins: they cannot change on resume.
   std::vector<std::string> fixed_fields = {};
+  /// What `lockstep serve` answers with a model of the family.
+  std::function<std::unique_ptr<Service>(const ServeFlags& flags)> make_service = nullptr;
 };
 
 /// The job of the recipe's family.
@@ -51,6 +56,7 @@ std::unique_ptr<Job> make_job(const Recipe& recipe, MirroredOptions options,
 /// Of the recipe's family.
 std::vector<std::string> weight_prefixes(const Recipe& recipe);
 std::vector<std::string> fixed_fields(const Recipe& recipe);
+std::unique_ptr<Service> make_service(const Recipe& recipe, const ServeFlags& flags);
 
 /// Rules for optimizer.decay_biases_and_norms = false: no weight decay for what has one dimension.
 std::vector<ParameterRule> undecayed(const torch::nn::Module& model);

@@ -93,6 +93,7 @@ int main(int argc, char** argv) {
     apps::add_verify(app, environment, run);
     apps::add_scaling(app, environment, run);
     apps::add_family_commands(app, run);
+    apps::add_serve(app, run);
     apps::add_inspect(app, run);
     apps::add_export(app, run);
     apps::add_runs(app, run);

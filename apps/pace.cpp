@@ -8,10 +8,10 @@
 namespace lockstep::apps {
 namespace {
 
-/// "step 125 of 500"
+/// "step 125/500"
 std::string counted(const std::string& what, std::int64_t number, std::int64_t all) {
   return "  " + what + " " + std::to_string(number) +
-         (all > 0 ? " of " + std::to_string(std::max(number, all)) : "");
+         (all > 0 ? "/" + std::to_string(std::max(number, all)) : "");
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ double Pace::done(const TrainingProgress& progress) const {
 std::string Pace::bar_at(const TrainingProgress& progress) const {
   const bool limited = last_step_ > 0 || limit_ > Seconds(0);
   std::string text =
-      limited ? bar(done(progress), 20) + format(" %3.0f %%", 100 * done(progress)) : "";
+      limited ? bar(done(progress), 10) + format(" %3.0f %%", 100 * done(progress)) : "";
   text += counted("step", progress.step, last_step_);
   if (steps_per_epoch_ > 0)
     text += counted("epoch", progress.epoch() + 1,

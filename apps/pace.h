@@ -15,7 +15,7 @@ class Pace {
 
   void add(const StepReport& step);
 
-  /// "[#####...............]  25 %  step 125 of 500  epoch 2 of 5"; what is unknown is left out.
+  /// "[##........]  25 %  step 125/500  epoch 2/5"; what is unknown is left out.
   std::string bar_at(const TrainingProgress& progress) const;
 
   std::string speed() const;                                 ///< "  1200 samples/s", or nothing

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "run_folder.h"
 
@@ -22,8 +23,13 @@ void SessionFile::started(const TrainingStart& start) {
                                           {"strategy", start.strategy},
                                           {"devices", start.devices},
                                           {"shards", start.shards}};
+  session_ = session.dump(1) + "\n";
+}
+
+void SessionFile::stepped(const StepReport&, const TrainingProgress&) {
+  if (session_.empty()) return;
   try {
-    replace_file(path_, session.dump(1) + "\n");
+    replace_file(path_, std::exchange(session_, ""));
   } catch (const std::exception& problem) {
     std::cerr << "note: " << problem.what() << "\n";
   }

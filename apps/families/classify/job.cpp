@@ -9,6 +9,7 @@
 #include "families/classify/model.h"
 #include "families/classify/per_class.h"
 #include "families/classify/recipe.h"
+#include "families/classify/service.h"
 #include "family_program.h"
 #include "on_strategy.h"
 #include "recipe/family.h"
@@ -89,7 +90,7 @@ std::unique_ptr<Job> classify_job(const Recipe& recipe, MirroredOptions options,
 }  // namespace
 
 FamilyProgram ClassifyFamily::program() {
-  return {.make_job = classify_job, .add_commands = add_predict};
+  return {.make_job = classify_job, .add_commands = add_predict, .make_service = predict_service};
 }
 
 }  // namespace lockstep::apps

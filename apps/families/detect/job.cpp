@@ -13,6 +13,7 @@
 #include "families/detect/family.h"
 #include "families/detect/family_commands.h"
 #include "families/detect/model.h"
+#include "families/detect/service.h"
 #include "family_program.h"
 #include "on_strategy.h"
 #include "recipe/family.h"
@@ -123,7 +124,8 @@ FamilyProgram DetectFamily::program() {
                 add_detect(app, run);
                 add_scenes(app, run);
               },
-          .weight_prefixes = {nn::kBackbone}};
+          .weight_prefixes = {nn::kBackbone},
+          .make_service = detect_service};
 }
 
 }  // namespace lockstep::apps

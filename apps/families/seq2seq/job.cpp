@@ -8,6 +8,7 @@
 #include "families/seq2seq/family.h"
 #include "families/seq2seq/family_commands.h"
 #include "families/seq2seq/model.h"
+#include "families/seq2seq/service.h"
 #include "family_program.h"
 #include "on_strategy.h"
 
@@ -65,7 +66,8 @@ FamilyProgram Seq2SeqFamily::program() {
                 add_chat(app, run);
                 add_translate(app, run);
               },
-          .fixed_fields = {"text.tokens", "text.vocabulary"}};
+          .fixed_fields = {"text.tokens", "text.vocabulary"},
+          .make_service = text_service};
 }
 
 }  // namespace lockstep::apps

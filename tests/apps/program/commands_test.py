@@ -8,7 +8,7 @@ import support
 from support import ProgramTest
 
 COMMANDS = {"train", "evaluate", "verify", "scaling", "chat", "translate", "inspect", "export", "recipes", "devices",
-            "resume", "predict", "runs", "compare", "init"}
+            "resume", "predict", "serve", "runs", "compare", "init"}
 
 
 class Verify(ProgramTest):

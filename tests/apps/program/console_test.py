@@ -47,10 +47,10 @@ class Console(ProgramTest):
             self.train_arguments(self.run_path(), 120, sets=self.slow, log="text"))
         self.assertEqual(0, code, shown)
         rewritten = shown.split("\r\x1b[K")
-        progress = [line for line in rewritten if re.match(r"\[#*\.*\] step \d+  loss", line)]
+        progress = [line for line in rewritten if re.match(r"\[#*\.*\] +\d+ %  step \d+/120  epoch \d+/15  loss", line)]
         self.assertTrue(progress, shown)
-        self.assertRegex(progress[-1],
-                         r"^\[#+\.*\] step \d+  loss \d+\.\d{4}  \d+ samples/s  \d+ s left")
+        self.assertRegex(progress[0], r" 1 %  step 1/120  epoch 1/15  loss \d+\.\d{4}  \d+ s left  \d+ samples/s$",
+                         "all of it after the first step")
         self.assertNotIn("\n", progress[0], "the progress line is written over, not ended")
 
     def test_a_terminal_shows_an_evaluation_while_it_runs_and_keeps_its_result(self):
@@ -71,7 +71,7 @@ class Console(ProgramTest):
         run = self.run_path()
         code, shown = self.on_terminal(
             self.train_arguments(run, 1_000_000, sets=["train.report_every=5"], log="text"),
-            keys=(rb"samples/s", b"\x03"))
+            keys=(rb"  loss ", b"\x03"))
         self.assertEqual(3, code, shown)
         self.assertSays("once more to stop at once", shown)
         self.assertSays(r"stopped at step \d+ .*; saved .*run the same command again", shown)
