@@ -634,9 +634,9 @@ def machine_plan(svg, top):
             svg.box(left + 20 + 235 * owner, top + 206, 225, 40, kind,
                     "first half of the parameters" if owner == 0 else "second half", words)
     svg.path([(330, top + 158), (890, top + 206)])
-    svg.text(378, top + 143, "its second half goes to machine 1", "small")
+    svg.text(378, top + 143, "its second half", "small")
     svg.path([(740, top + 158), (190, top + 206)])
-    svg.text(692, top + 143, "its first half goes to machine 0", "small right")
+    svg.text(692, top + 143, "its first half", "small right")
     svg.text(30, top + 282, "Each machine sends half of its root, then the half of the parameters that it has updated: "
              "as much as in a ring all-reduce.", "small")
 

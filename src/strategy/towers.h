@@ -122,7 +122,7 @@ class Towers {
     collective_.reset();
     roster_.generation = generation;
   }
-  collective::Collective& collective();      ///< planned anew if need be
+  collective::Collective& collective();  ///< planned anew if need be
 
   /// The same of a tower that is alone.
   collective::Collective& collective_of(const Tower& tower);
