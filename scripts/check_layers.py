@@ -43,7 +43,7 @@ HEADERS = {
     "strategy": {
         "async.h", "batch.h", "batch_device.h", "loss.h", "metrics.h", "mirrored.h",
         "model_strategy.h", "pipeline.h", "report.h", "sequential_stages.h", "state.h",
-        "strategy.h", "where.h"},
+        "strategy.h", "travel.h", "where.h"},
     "train": {
         "checkpoint.h", "goal.h", "job.h", "manifest.h", "observer.h", "progress.h", "retention.h",
         "schedule.h", "tensorboard.h", "trainer.h", "verify.h"},

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace lockstep {
@@ -13,6 +14,8 @@ namespace lockstep {
 struct Image {
   int width = 0, height = 0, channels = 3;
   std::vector<std::uint8_t> pixels;  ///< width * height * channels of them
+
+  auto fields() { return std::tie(width, height, channels, pixels); }  ///< see lockstep/travel.h
 };
 
 /// The bytes of a PNG file that shows `image`, which must not be empty.

@@ -17,6 +17,7 @@
 #include <lockstep/input_range.h>     // IWYU pragma: export
 #include <lockstep/job.h>             // IWYU pragma: export
 #include <lockstep/loss.h>            // IWYU pragma: export
+#include <lockstep/machines.h>        // IWYU pragma: export
 #include <lockstep/manifest.h>        // IWYU pragma: export
 #include <lockstep/method.h>          // IWYU pragma: export
 #include <lockstep/metrics.h>         // IWYU pragma: export
@@ -39,5 +40,6 @@
 #include <lockstep/tensorboard.h>     // IWYU pragma: export
 #include <lockstep/trace.h>           // IWYU pragma: export
 #include <lockstep/trainer.h>         // IWYU pragma: export
+#include <lockstep/travel.h>          // IWYU pragma: export
 #include <lockstep/verify.h>          // IWYU pragma: export
 #include <lockstep/where.h>           // IWYU pragma: export

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 
 namespace lockstep {
 
@@ -19,6 +20,7 @@ struct Mean {
     return *this;
   }
   bool operator==(const Mean&) const = default;
+  auto fields() { return std::tie(sum, weight); }  ///< see lockstep/travel.h
 };
 
 /// Means by name: {{"accuracy", {correct, rows}}, {"loss", {loss * rows, rows}}}.

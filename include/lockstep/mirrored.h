@@ -88,6 +88,15 @@ class MirroredBase : public Strategy {
   StepResult run_compute(const detail::ShardWork& work);
   void run_stage(detail::Shards& shards);
   void run_tasks(const std::function<Task()>& next);
+  /// Which of several machines this is.
+  struct Turn {
+    int machine = 0, machines = 1;
+  };
+  Turn turn() const;
+  /// What all machines have of as many results, in their order: `own` has those of this machine,
+  /// and nothing where another one's belong. One that has fewer ends the list for all.
+  std::vector<std::string> all_results(const std::vector<std::string>& own);
+  void call_off(const std::string& why);  ///< frees machines that wait for results
   static std::size_t replicas(const Options& options) { return options.where.devices.size(); }
   Place shown();  ///< whose replica the caller sees and may write to
   torch::Device device_of(Place place) const;

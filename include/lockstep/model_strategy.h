@@ -11,6 +11,7 @@
 #include <lockstep/metrics.h>
 #include <lockstep/report.h>
 #include <lockstep/strategy.h>
+#include <lockstep/travel.h>
 
 #include <functional>
 #include <map>
@@ -170,17 +171,63 @@ class ModelStrategy : public Base {
     std::vector<std::unique_ptr<std::optional<Result>>> results;
     auto next = std::begin(batches);
     const auto end = std::end(batches);
-    this->run_tasks([&]() -> std::function<void(Place)> {
+    const auto make_task = [&]() -> std::function<void(Place)> {
       if (!(next != end)) return nullptr;
+      const bool here = is_own<Result>(results.size());
       auto* result = results.emplace_back(std::make_unique<std::optional<Result>>()).get();
+      if (!here) {  // its number counts, as the random numbers of those after it go by theirs
+        ++next;
+        return [](Place) {};
+      }
       auto batch = std::make_shared<Batch>(*next);
       ++next;
       return [=, this, &function](Place place) {
         const Batch own = batch::aligned(batch::to(*batch, this->device_of(place)));
         *result = detail::unwritten(own, "metric", [&] { return function(model_of(place), own); });
       };
-    });
+    };
+    if constexpr (kSpreads<Result>) {
+      if (this->turn().machines > 1) {
+        try {
+          this->run_tasks(make_task);
+        } catch (const std::exception& error) {
+          this->call_off(error.what());
+          throw;
+        }
+        take_others(results);
+        return results;
+      }
+    }
+    this->run_tasks(make_task);
     return results;
+  }
+
+  /// Whether several machines share the batches of an evaluation with such results.
+  template <class Result>
+  static constexpr bool kSpreads = Travels<Result>&& requires(ModelStrategy& self) {
+    self.turn();
+  };
+
+  /// Whether this machine evaluates the batch with that number.
+  template <class Result>
+  bool is_own(std::size_t number) const {
+    if constexpr (kSpreads<Result>) {
+      const auto turn = this->turn();
+      return static_cast<int>(number % static_cast<std::size_t>(turn.machines)) == turn.machine;
+    }
+    return true;
+  }
+
+  /// Afterwards the results of other machines are there too.
+  template <class Results>
+  void take_others(Results& results) {
+    using Result = typename std::decay_t<decltype(**results.begin())>::value_type;
+    std::vector<std::string> bytes;
+    for (auto& result : results) bytes.push_back(*result ? to_bytes(**result) : "");
+    bytes = this->all_results(bytes);
+    results.resize(bytes.size());
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      if (!*results[i]) *results[i] = from_bytes<Result>(bytes[i]);
   }
 
   std::shared_ptr<Models> models_;

@@ -37,6 +37,7 @@ class Engine : public Core {
   const torch::nn::Module& module() const { return *replicas_[replicas_.first()].module; }
   const Roster& roster() const { return towers_.roster(); }
   ShardRange share() const;  ///< the shards of this machine
+  std::vector<std::string> all_results(const std::vector<std::string>& own);
   void reset_slots(const std::string& pattern);
   Place shown();
 

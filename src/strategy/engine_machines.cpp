@@ -130,6 +130,23 @@ void Engine::gather_results(StepResult& result) {
   results.put_into(result);
 }
 
+std::vector<std::string> Engine::all_results(const std::vector<std::string>& own) {
+  base::Letter mine;
+  mine.put(own.size());
+  for (const std::string& result : own) mine.put(result);
+  std::vector<std::vector<std::string>> all;
+  for (const Bytes& bytes : options_.where.machines->all_gather(mine.bytes())) {
+    base::LetterReader letter(bytes);
+    auto& theirs = all.emplace_back(letter.get<std::size_t>());
+    for (std::string& result : theirs) result = letter.text();
+  }
+  std::size_t fewest = own.size();
+  for (const auto& theirs : all) fewest = std::min(fewest, theirs.size());
+  std::vector<std::string> results;
+  for (std::size_t i = 0; i < fewest; ++i) results.push_back(std::move(all[i % all.size()][i]));
+  return results;
+}
+
 ShardRange Engine::share() const {
   const Ranges& ranges = towers_.ranges();
   const auto first = static_cast<std::size_t>(roster().first);

@@ -71,6 +71,17 @@ detail::Place MirroredBase::shown() { return engine_->shown(); }
 torch::Device MirroredBase::device_of(Place place) const { return engine_->device_of(place); }
 void MirroredBase::load(const State& state) { engine_->load(state); }
 
+MirroredBase::Turn MirroredBase::turn() const {
+  if (!where().machines) return {};
+  return {where().machines->rank(), where().machines->size()};
+}
+
+std::vector<std::string> MirroredBase::all_results(const std::vector<std::string>& own) {
+  return engine_->all_results(own);
+}
+
+void MirroredBase::call_off(const std::string& why) { where().machines->abort(why); }
+
 void MirroredBase::run_tasks(const std::function<Task()>& next) { engine_->run_tasks(next); }
 
 }  // namespace lockstep

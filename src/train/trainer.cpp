@@ -242,7 +242,7 @@ std::optional<Evaluation> Trainer::Impl::evaluate_set(std::size_t i) {
     tell(&Observer::evaluating, set, batches, total);
     return !stopping();
   });
-  if (!result) return std::nullopt;
+  if (!everywhere(result.has_value())) return std::nullopt;
   return Evaluation{.set = set,
                     .step = progress_.step,
                     .averaged = options_.averaged,

@@ -45,6 +45,7 @@ class Trainer::Impl {
   Next decide();
   Next agreed(Next own);
   bool agreed(bool own) { return agreed(Next{.evaluate = own}).evaluate; }
+  bool everywhere(bool own);  ///< whether it is so on all machines
   void take_over(const FoundCheckpoint& found);
   bool go_on_without(const std::exception_ptr& failure);
   bool decides() const { return !machines_ || machines_->rank() == 0; }

@@ -57,6 +57,15 @@ Trainer::Impl::Next Trainer::Impl::agreed(Next own) {
   return next;
 }
 
+bool Trainer::Impl::everywhere(bool own) {
+  if (!machines_) return own;
+  const std::byte mine{own};
+  bool all = true;
+  for (const Bytes& theirs : machines_->all_gather({&mine, 1}))
+    all = all && theirs.at(0) != std::byte{0};
+  return all;
+}
+
 /// After the loss of a machine: those who are left go on from the newest checkpoint. False when
 /// that is not what failed, or not wanted, or there is none.
 bool Trainer::Impl::go_on_without(const std::exception_ptr& failure) {

@@ -1,5 +1,6 @@
 // The number of machines, and the devices on each, never change the result.
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -240,6 +241,78 @@ TEST(Machines, EvaluateAveragedWeights) {
     EXPECT_EQ(one.first, two.first);
     EXPECT_EQ(first_difference(one.second, two.second), "");
   });
+}
+
+/// The result of one batch, drawn at random; `Kept` does not travel.
+struct Drawn {
+  double sum = 0;
+  std::vector<std::int64_t> labels = {};
+  Drawn& operator+=(const Drawn& other) {
+    sum = sum / 2 + other.sum;  // their order counts
+    labels.insert(labels.end(), other.labels.begin(), other.labels.end());
+    return *this;
+  }
+  auto fields() { return std::tie(sum, labels); }
+};
+struct Kept {
+  double sum = 0;
+  const void* where = nullptr;
+  Kept& operator+=(const Kept& other) {
+    sum = sum / 2 + other.sum;
+    return *this;
+  }
+};
+
+std::vector<models::Batch> five_batches() {
+  std::vector<models::Batch> batches;
+  for (int i = 0; i < 5; ++i) batches.push_back(models::vectors(20 + i));
+  return batches;
+}
+
+TEST(Machines, ShareTheBatchesOfAnEvaluation) {
+  static_assert(Travels<Drawn> && Travels<Metrics> && !Travels<Kept>);
+  const auto drawn = [](std::atomic<int>& calls) {
+    return [&calls](models::Mlp& model, const models::Batch& batch) {
+      ++calls;
+      const auto label = batch.second[0].item<std::int64_t>();
+      return Drawn{(model.forward(batch.first).sum() + torch::rand({})).item<double>(), {label}};
+    };
+  };
+  const auto kept = [](std::atomic<int>& calls) {
+    return [&calls](models::Mlp& model, const models::Batch& batch) {
+      ++calls;
+      return Kept{model.forward(batch.first).sum().item<double>()};
+    };
+  };
+  std::atomic<int> alone_calls = 0;
+  Mirrored<models::Mlp> alone(options(1, 4, nullptr));
+  const Drawn one = alone.evaluate(five_batches(), drawn(alone_calls));
+  const Kept one_kept = alone.evaluate(five_batches(), kept(alone_calls));
+  EXPECT_EQ(alone_calls, 10);
+  std::atomic<int> all_calls = 0;
+  run(machines::threads(2), [&](const auto& machine) {
+    Mirrored<models::Mlp> towers(options(2, 4, machine));
+    std::atomic<int> calls = 0;
+    const Drawn two = towers.evaluate(five_batches(), drawn(calls));
+    EXPECT_EQ(calls, machine->rank() == 0 ? 3 : 2);
+    EXPECT_EQ(one.sum, two.sum);
+    EXPECT_EQ(one.labels, two.labels);
+    EXPECT_EQ(one_kept.sum, towers.evaluate(five_batches(), kept(all_calls)).sum);
+    EXPECT_TRUE(towers.evaluate(std::vector<models::Batch>{}, drawn(calls)).labels.empty());
+  });
+  EXPECT_EQ(all_calls, 10) << "what does not travel is evaluated by each of them";
+}
+
+TEST(Machines, AllThrowWhatAnEvaluationOnOneOfThemMet) {
+  const auto thrown = run_all(machines::threads(2, {"alpha", "beta"}), [](const auto& machine) {
+    Mirrored<models::Mlp> towers(options(1, 4, machine));
+    towers.evaluate(five_batches(), [&](models::Mlp&, const models::Batch&) {
+      if (machine->rank() == 1) throw std::runtime_error("a bad metric");
+      return Metrics{};
+    });
+  });
+  for (const auto& each : thrown)
+    EXPECT_NE(what(each).find("a bad metric"), std::string::npos) << what(each);
 }
 
 TEST(Machines, HandOutGradients) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace lockstep::text {
@@ -22,6 +23,9 @@ struct BleuCounts {
   std::int64_t reference_words = 0;
 
   BleuCounts& operator+=(const BleuCounts& other);
+  auto fields() {
+    return std::tie(matches, totals, output_words, reference_words);
+  }  ///< see lockstep/travel.h
   /// From 0 to 100. 0 when no word matches or no output has four words.
   double value() const;
 };

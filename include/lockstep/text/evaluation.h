@@ -23,6 +23,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -51,6 +52,8 @@ struct DecodedPair {
   std::string source;
   std::string target;  ///< of the data
   std::string decoded;
+
+  auto fields() { return std::tie(source, target, decoded); }  ///< see lockstep/travel.h
 };
 
 /// The result of evaluating some batches; parts are merged with +=.
@@ -62,6 +65,9 @@ struct Evaluated {
   std::optional<Image> attention = std::nullopt;  ///< of the first text
 
   Evaluated& operator+=(const Evaluated& other);
+  auto fields() {
+    return std::tie(metrics, bleu, copied, samples, attention);
+  }  ///< see lockstep/travel.h
 };
 
 /// For people: perplexities are the exponentials of the losses. BLEU and "bleu_of_copying" only

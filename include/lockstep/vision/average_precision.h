@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace lockstep::vision {
@@ -19,6 +20,8 @@ struct JudgedPicture {
   std::int64_t id = 0;
   std::vector<LabelledBox> truth = {};
   std::vector<Detection> found = {};
+
+  auto fields() { return std::tie(id, truth, found); }  ///< see lockstep/travel.h
 };
 
 /// COCO's names for its twelve numbers, in its order: "AP", "AP50", "AP75", "APs", "APm", "APl",

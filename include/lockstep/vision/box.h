@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace lockstep::vision {
@@ -18,6 +19,7 @@ struct Box {
   double bottom() const { return top + height; }
   double area() const { return width * height; }
   bool operator==(const Box&) const = default;
+  auto fields() { return std::tie(left, top, width, height); }  ///< see lockstep/travel.h
 };
 
 /// The area that two boxes share; 0 where they only touch.
@@ -40,6 +42,8 @@ struct LabelledBox {
   bool crowd = false;      ///< COCO's iscrowd: many things in one box; not trained on
   bool difficult = false;  ///< VOC's: trained on, but not counted by VOC's evaluation
   double area = 0;         ///< for COCO's ranges of areas: of the mask if the file has one
+
+  auto fields() { return std::tie(box, label, crowd, difficult, area); }  ///< see lockstep/travel.h
 };
 
 /// What a model found.
@@ -47,6 +51,8 @@ struct Detection {
   Box box = {};
   int label = 0;
   double score = 0;  ///< from 0 to 1
+
+  auto fields() { return std::tie(box, label, score); }  ///< see lockstep/travel.h
 };
 
 }  // namespace lockstep::vision

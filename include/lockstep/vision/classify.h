@@ -15,6 +15,7 @@
 #include <torch/torch.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace lockstep::vision {
@@ -31,6 +32,7 @@ struct Classification {
 
   /// Throws ConfigError when the numbers of classes differ.
   Classification& operator+=(const Classification& other);
+  auto fields() { return std::tie(metrics, confusion); }  ///< see lockstep/travel.h
 };
 
 Classification classify(const torch::Tensor& logits, const torch::Tensor& labels);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace lockstep::vision {
@@ -20,6 +21,7 @@ struct DetectionResults {
   std::vector<JudgedPicture> pictures = {};
 
   DetectionResults& operator+=(const DetectionResults& other);
+  auto fields() { return std::tie(metrics, pictures); }  ///< see lockstep/travel.h
 };
 
 /// Puts detections beside what the set says. `pictures` are the numbers of the rows' pictures in
