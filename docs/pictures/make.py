@@ -16,6 +16,7 @@ import struct
 import subprocess
 import time
 
+from screens import screens
 from svg import Svg
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -611,7 +612,11 @@ def architecture(_):
         file.write(drawn[:begin] + "<!-- layers -->\n" + "\n".join(parts) + "\n" + drawn[end:])
 
 
-PICTURES = {"architecture": architecture, "arena": arena, "text": text, "overlap": overlap, "pipeline": pipeline, "run_folder": run_folder, "strategies": strategies, "threads": threads}
+def use(program):
+    screens(program, os.path.join(DOCS, "use.svg"))
+
+
+PICTURES = {"architecture": architecture, "arena": arena, "text": text, "overlap": overlap, "pipeline": pipeline, "run_folder": run_folder, "strategies": strategies, "threads": threads, "use": use}
 
 
 def main():
