@@ -167,7 +167,7 @@ int train(TrainFlags flags, const Environment& environment) {
   options.stop = signalled;
   if (found) options.changes = asked_changes(*found, flags, recipe, job->strategy().method());
   Trainer trainer(*job, std::move(options), observers.all());
-  if (found) trainer.resume(*found);
+  if (found) resume_trainer(trainer, *found, flags);
   const bool resumed = found.has_value();
   found.reset();
   keep_recipe(flags, recipe);
