@@ -166,7 +166,9 @@ std::vector<std::string> fixed_fields(const Recipe& recipe) {
 }
 
 std::unique_ptr<Service> make_service(const Recipe& recipe, const ServeFlags& flags) {
-  return program_of(recipe).make_service(flags);
+  const auto make = program_of(recipe).make_service;
+  if (!make) throw ConfigError("the family " + recipe.family + " has nothing to serve.");
+  return make(flags);
 }
 
 void add_family_commands(CLI::App& app, Run& run) {

@@ -117,6 +117,23 @@ std::vector<std::string> asked_changes(const FoundCheckpoint& found, const Train
   return names;
 }
 
+void resume_trainer(Trainer& trainer, FoundCheckpoint& found, const TrainFlags& flags) {
+  Position& input = found.checkpoint.manifest.progress.input;
+  if (flags.next_epoch && !input.empty()) {
+    const std::int64_t epoch = input.front() + 1;
+    std::ranges::fill(input, 0);
+    input.front() = epoch;
+  }
+  try {
+    trainer.resume(found);
+  } catch (const ConfigError& problem) {
+    const std::string what = problem.what();
+    if (what.find(" is no position ") == what.npos) throw;
+    throw ConfigError(what + " `lockstep resume " + flags.run_dir +
+                      " --next-epoch` leaves out the rest of that epoch.");
+  }
+}
+
 TrainFlags flags_to_resume(TrainFlags flags, const std::string& from) {
   if (!is_run(flags.run_dir))
     throw ConfigError("'" + flags.run_dir +

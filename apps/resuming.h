@@ -3,6 +3,7 @@
 // The checkpoint that a training goes on from, and what may have changed since.
 
 #include <lockstep/checkpoint.h>
+#include <lockstep/trainer.h>
 
 #include <optional>
 #include <string>
@@ -29,6 +30,10 @@ void tell_changes(const FoundCheckpoint& found, const Recipe& recipe);
 /// ConfigError for those that changed in the recipe itself.
 std::vector<std::string> asked_changes(const FoundCheckpoint& found, const TrainFlags& flags,
                                        const Recipe& recipe, const Method& method);
+
+/// Makes the trainer take over the checkpoint, at the next epoch if the flags say so. Throws
+/// ConfigError, with that as a way out when the checkpoint's place in the data does not exist.
+void resume_trainer(Trainer& trainer, FoundCheckpoint& found, const TrainFlags& flags);
 
 /// The flags of `resume RUN --from FROM`: newest, best, a step or the path of a checkpoint.
 TrainFlags flags_to_resume(TrainFlags flags, const std::string& from);

@@ -174,7 +174,7 @@ int train_with(TrainFlags flags, const std::shared_ptr<Machines>& machines,
   options.stop = [&] { return signalled() || somebody_waits(flags.machines, machines); };
   if (found) options.changes = asked_changes(*found, flags, recipe, job->strategy().method());
   Trainer trainer(*job, std::move(options), first ? observers.all() : std::vector<Observer*>{});
-  if (found) trainer.resume(*found);
+  if (found) resume_trainer(trainer, *found, flags);
   const bool resumed = found.has_value();
   found.reset();
   if (first) keep_recipe(flags, recipe);

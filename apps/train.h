@@ -18,6 +18,7 @@ struct TrainFlags : RecipeFlags {
   std::optional<int> shards;
   std::string run_dir;          ///< empty: runs/<recipe>
   std::string resume = "auto";  ///< or never, or the path of a checkpoint or run
+  bool next_epoch = false;      ///< leave out the rest of the epoch that the checkpoint is in
   bool own_recipe = false;      ///< of `resume`: the run's own, so that what it says is wanted
   std::string log = "text";
   std::string trace;

@@ -82,6 +82,8 @@ void add_resume(CLI::App& app, const Environment& environment, Run& run) {
       ->add_option("--set", flags->sets,
                    "sets a field of the run's recipe from now on: --set train.epochs=20")
       ->allow_extra_args(false);
+  command->add_flag("--next-epoch", flags->next_epoch,
+                    "begin at the next epoch, because the data or data.batch has changed");
   add_common_flags(*command, *flags);
   command->footer(kExitCodes + 1);
   command->callback(

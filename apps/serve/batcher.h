@@ -60,6 +60,12 @@ class Batcher {
     return answer.get();
   }
 
+  /// Requests that nobody computes yet.
+  std::size_t waiting() const {
+    const std::lock_guard guard(mutex_);
+    return waiting_.size();
+  }
+
   /// The most requests that were computed at a time.
   std::size_t most_together() const {
     const std::lock_guard guard(mutex_);

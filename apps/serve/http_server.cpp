@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 namespace lockstep::apps {
@@ -33,22 +34,31 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-/// The file of a form, or the body as it is.
-std::string content_of(const httplib::Request& request) {
-  if (request.is_multipart_form_data()) {
-    if (request.files.empty()) throw ConfigError("the form has no file.");
-    return request.files.begin()->second.content;
-  }
-  return request.body;
+/// The first part of a form, or the body as it is, whatever its type: curl calls a picture a form
+/// too. Nothing when it is too large or ends early; then the response has its status.
+std::optional<std::string> content_of(const httplib::Request& request, httplib::Response& response,
+                                      const httplib::ContentReader& read, std::size_t most) {
+  std::string content;
+  int parts = 0;
+  const auto take = [&](const char* data, std::size_t length) {
+    if (parts <= 1) content.append(data, length);
+    if (content.size() > most) response.status = 413;
+    return content.size() <= most;
+  };
+  const auto next_part = [&](const httplib::MultipartFormData&) { return ++parts > 0; };
+  const bool whole = request.is_multipart_form_data() ? read(next_part, take) : read(take);
+  if (!whole) return std::nullopt;
+  return content;
 }
 
-void answer(Service& service, const httplib::Request& request, httplib::Response& response) {
+void answer(Service& service, const httplib::Request& request, const std::string& content,
+            httplib::Response& response) {
   const std::map<std::string, std::string> options(request.params.begin(), request.params.end());
   const auto refuse = [&](int status, const std::exception& problem) {
     send(response, status, {{"error", problem.what()}});
   };
   try {
-    send(response, 200, service.answer(content_of(request), options));
+    send(response, 200, service.answer(content, options));
   } catch (const Busy& problem) {
     refuse(503, problem);
   } catch (const TooLate& problem) {
@@ -62,9 +72,13 @@ void answer(Service& service, const httplib::Request& request, httplib::Response
   }
 }
 
+std::size_t most_bytes(const ServerOptions& options) {
+  return static_cast<std::size_t>(options.most_megabytes) << 20U;
+}
+
 void set_limits(httplib::Server& server, const ServerOptions& options) {
   constexpr std::time_t kSeconds = 10;  // for a client to send or to take something
-  server.set_payload_max_length(static_cast<std::size_t>(options.most_megabytes) << 20U);
+  server.set_payload_max_length(most_bytes(options));
   server.set_read_timeout(kSeconds);
   server.set_write_timeout(kSeconds);
   server.set_keep_alive_timeout(2);
@@ -96,8 +110,11 @@ void add_routes(httplib::Server& server, Service& service, const ServerOptions& 
     send(response, 200, json);
   });
   server.Post("/api/" + service.name(),
-              [&](const httplib::Request& request, httplib::Response& response) {
-                answer(service, request, response);
+              [&service, most = most_bytes(options)](const httplib::Request& request,
+                                                     httplib::Response& response,
+                                                     const httplib::ContentReader& read) {
+                if (const auto content = content_of(request, response, read, most))
+                  answer(service, request, *content, response);
               });
   server.set_error_handler([=](const httplib::Request& request, httplib::Response& response) {
     if (!response.body.empty()) return;

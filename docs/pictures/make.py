@@ -16,6 +16,7 @@ import struct
 import subprocess
 import time
 
+from screens import screens
 from svg import Svg
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -611,6 +612,10 @@ def architecture(_):
         file.write(drawn[:begin] + "<!-- layers -->\n" + "\n".join(parts) + "\n" + drawn[end:])
 
 
+def use(program):
+    screens(program, os.path.join(DOCS, "use.svg"))
+
+
 # Several machines: who sends what to whom, and a training that loses one of them
 
 
@@ -701,7 +706,7 @@ def machines(program):
     svg.save(os.path.join(DOCS, "machines.svg"))
 
 
-PICTURES = {"architecture": architecture, "arena": arena, "machines": machines, "text": text, "overlap": overlap, "pipeline": pipeline, "run_folder": run_folder, "strategies": strategies, "threads": threads}
+PICTURES = {"architecture": architecture, "arena": arena, "machines": machines, "text": text, "overlap": overlap, "pipeline": pipeline, "run_folder": run_folder, "strategies": strategies, "threads": threads, "use": use}
 
 
 def main():

@@ -25,13 +25,12 @@ std::string sizes_of(const torch::Tensor& tensor) {
 }  // namespace
 
 std::vector<events::GraphNode> module_graph(const torch::nn::Module& model) {
-  std::vector<events::GraphNode> nodes = {{.name = "input", .op = "Placeholder"}};
+  std::vector<events::GraphNode> nodes;
   for (const auto& entry : model.named_modules("", /*include_self=*/false)) {
     const torch::nn::Module& module = *entry.value();
     const auto own = module.named_parameters(/*recurse=*/false);
     if (!module.children().empty() && own.is_empty()) continue;
-    events::GraphNode node{
-        .name = entry.key(), .op = kind_of(module), .inputs = {nodes.back().name}};
+    events::GraphNode node{.name = entry.key(), .op = kind_of(module)};
     std::ranges::replace(node.name, '.', '/');
     if (!module.children().empty()) node.name += "/own";
     for (const auto& parameter : own)

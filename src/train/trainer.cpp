@@ -75,11 +75,16 @@ Trainer::Impl::Impl(Job& job, TrainerOptions options, std::vector<Observer*> obs
 void Trainer::Impl::resume(const FoundCheckpoint& found) {
   namespace fs = std::filesystem;
   compare_method(found);
-  for (const auto& [name, content] : job_.files())
-    if (const auto own = found.checkpoint.files.find(name);
-        own == found.checkpoint.files.end() || own->second != content)
+  for (const auto& [name, content] : job_.files()) {
+    const auto own = found.checkpoint.files.find(name);
+    if (own == found.checkpoint.files.end())
+      throw ConfigError("'" + found.path + "' has no '" + name +
+                        "': it is of another job, or of an older program. Begin anew in another "
+                        "folder; its weights can be what that begins from.");
+    if (own->second != content)
       throw ConfigError("'" + found.path + "' was trained with another '" + name +
                         "': use the one that is in it, or another folder to begin anew.");
+  }
   take_over(found);
   resumed_ = true;
   if (!saver_) return;

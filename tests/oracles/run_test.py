@@ -53,6 +53,7 @@ class RunTest(support.ProgramTest):
         self.assertIn("_hparams_/session_start_info", events.summary_metadata)
         nodes = {node.name: node for node in self.graph(events).node}
         self.assertEqual(nodes["conv1"].op, "Conv2d")
+        self.assertFalse([node.name for node in nodes.values() if node.input], "no arrow is made up")
 
     @staticmethod
     def graph(events):

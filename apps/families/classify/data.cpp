@@ -7,6 +7,7 @@
 #include <lockstep/vision/image_folder.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 
 #include "families/classify/recipe.h"
@@ -60,8 +61,37 @@ std::string counts_text(const vision::ImageFolder& images) {
          (counts.size() > kShown ? " and " + std::to_string(counts.size() - kShown) + " more" : "");
 }
 
+/// "from 40 x 30 to 640 x 480 pixels", of some images all over the set; nothing if none can be
+/// read.
+std::string sizes_text(const vision::ImageFolder& images) {
+  constexpr std::int64_t kLookedAt = 100;
+  constexpr std::size_t kHeader = std::size_t{64} << 10U;
+  std::vector<vision::ImageSize> sizes;
+  const std::int64_t every = std::max<std::int64_t>(1, images.size() / kLookedAt);
+  for (std::int64_t i = 0; i < images.size(); i += every) try {
+      std::vector<std::uint8_t> bytes(kHeader);
+      std::ifstream file(images.file(i), std::ios::binary);
+      file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(kHeader));
+      bytes.resize(static_cast<std::size_t>(file.gcount()));
+      sizes.push_back(vision::image_size(images.file(i), bytes));
+    } catch (const CorruptFile&) {  // it is told when it is read
+    }
+  if (sizes.empty()) return "";
+  const auto pixels = [](const vision::ImageSize& size) {
+    return static_cast<std::int64_t>(size.width) * size.height;
+  };
+  const auto text = [](const vision::ImageSize& size) {
+    return std::to_string(size.width) + " x " + std::to_string(size.height);
+  };
+  const auto [least, most] = std::ranges::minmax_element(sizes, {}, pixels);
+  return "from " + text(*least) + " to " + text(*most) + " pixels" +
+         (every > 1 ? ", of " + std::to_string(sizes.size()) + " that were looked at" : "");
+}
+
 void tell_folder(const std::string& name, const vision::ImageFolder& images) {
   note_on_data(name + ": " + counts_text(images));
+  if (const std::string sizes = sizes_text(images); !sizes.empty())
+    note_on_data(name + ": " + sizes);
   for (const auto& [what, count] : images.ignored())
     note_on_data(name + ": ignored: " + std::to_string(count) + " " + what);
 }

@@ -73,9 +73,18 @@ class Scaling(ProgramTest):
         result = self.call(*recipe, "--counts", "2")
         self.assertExit(2, result)
         self.assertSays("--counts 2: there are 1 devices", result.err)
-        result = self.call(*recipe, "--seconds", "0.01", "--plot", "/proc/none/plot.svg")
+        result = self.call(*recipe, "--seconds", "1000", "--plot", "/proc/none/plot.svg")
         self.assertExit(2, result)
-        self.assertIn("/proc/none/plot.svg", result.err)
+        self.assertIn("/proc/none/plot.svg", result.err, "before anything is measured")
+
+    def test_times_of_simulated_devices_are_called_virtual(self):
+        result = self.call(
+            "scaling", "fashion", "--set", f"data.path={self.data}", "--set", "data.batch=32", "--set", "model.width=2",
+            "--devices", "sim:0-1", "--counts", "2", "--seconds", "0.1", "--plot", "plot.svg")
+        self.assertExit(0, result)
+        self.assertIn("strong: the global batch stays 32, virtual time", result.out)
+        with open(f"{self.folder}/plot.svg", encoding="utf-8") as figure:
+            self.assertIn("virtual time", figure.read())
 
 
 class Devices(ProgramTest):

@@ -82,6 +82,7 @@ class Images(ImageTest):
         result = self.train("imagefolder")
         self.assertEqual(result.code, 0, result)
         for line in ("12 images to train on, 4 to evaluate on, 2 classes", "to train on: blue 6, red 6",
+                     "to train on: from 40 x 50 to 45 x 45 pixels",
                      "to train on: ignored: 2 .gif files", "to train on: ignored: 1 .webp files",
                      "to train on: ignored: 1 folders inside of classes",
                      "to train on: ignored: 1 files beside the classes"):

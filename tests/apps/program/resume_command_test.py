@@ -46,6 +46,15 @@ class ResumeCommand(ProgramTest):
         self.assertExit(0, result)
         self.assertEqual(best, result.events("start")[0]["step"])
 
+    def test_other_data_can_begin_at_the_next_epoch(self):
+        run = self.begin()  # in the middle of the third epoch of 8 steps
+        fields = ["--set", "data.batch=128", "--set", "train.steps=22"]
+        refused = self.call("resume", run, *fields)
+        self.assertExit(2, refused)
+        self.assertSays(rf"is no position .*`lockstep resume {run} --next-epoch`", refused.err)
+        self.assertExit(0, self.call("resume", run, *fields, "--next-epoch"))
+        self.assertEqual([4, 0], manifest(checkpoint(run, 22))["progress"]["input"])
+
     def test_a_run_without_its_recipe_file_has_that_of_its_checkpoint(self):
         run = self.begin()
         os.remove(f"{run}/recipe.toml")

@@ -13,6 +13,7 @@ import unittest
 import urllib.error
 import urllib.request
 
+import box_files
 import support
 import text_files
 from images_test import ImageTest
@@ -112,6 +113,9 @@ class Pictures(ServeTest, ImageTest):
 
     def test_requests_have_limits(self):
         server = self.serve(self.run_path(), "--max-megabytes", "1")
+        code, answer = server.ask("/api/predict", bytes(900_000))
+        self.assertEqual(400, code, answer)
+        self.assertIn("JPEG or PNG", answer["error"], "it is small enough, and no picture")
         code, answer = server.ask("/api/predict", bytes(2 << 20))
         self.assertEqual((413, "a request may have 1 MiB at most"), (code, answer["error"]))
         self.assertEqual(200, server.ask("/api/predict", self.red)[0], "it serves on")
@@ -142,6 +146,25 @@ class Pictures(ServeTest, ImageTest):
         page.call("DOM.setFileInputFiles", nodeId=chosen, files=[f"{self.folder}/test/red/0.png"])
         self.assertEqual("red", until("document.querySelector('#log td')?.textContent"))
         self.assertEqual(40, until("document.getElementById('picture').width"))
+
+
+class Detectors(ServeTest):
+    def test_things_in_pictures_are_found_as_detect_does(self):
+        boxes = f"{self.folder}/boxes"
+        box_files.write_coco(f"{boxes}/all.json", box_files.make_scenes(boxes, 9, 1))
+        sets = ["data.kind=coco", f"data.path={boxes}/all.json", "data.held_out=0.3", "data.batch=8", "detector.width=0.25",
+                "detector.size=96", "detector.lite=true", "init.weights=", "train.epochs=0", "train.steps=1"]
+        self.assertExit(0, self.call("train", "detect", "--run-dir", self.run_path(), "--devices", "cpu:0",
+                                     *(flag for field in sets for flag in ("--set", field))))
+        picture = next(f"{boxes}/{name}" for name in sorted(os.listdir(boxes)) if not name.endswith(".json"))
+        self.assertExit(0, self.call("detect", self.run_path(), picture, "--json", "found.json"))
+        with open(f"{self.folder}/found.json", encoding="utf-8") as file:
+            expected = [(one["category"], one["bbox"]) for one in json.load(file)]
+        server = self.serve(self.run_path())
+        with open(picture, "rb") as file:
+            code, answer = server.ask("/api/detect", file.read())
+        self.assertEqual((200, expected), (code, [(one["class"], one["box"]) for one in answer["found"]]))
+        self.assertGreater(answer["width"], 0)
 
 
 class Texts(ServeTest):
