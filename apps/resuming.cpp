@@ -46,9 +46,10 @@ Recipe recipe_to_train(const TrainFlags& flags, Reading& reading) {
                       (is_run(flags.recipe) ? "run: " + what_to_do(flags.recipe)
                                             : "folder, and a recipe is a file or a name that "
                                               "`lockstep recipes` lists."));
-  const std::string folder = fs::path(flags.recipe).parent_path().string();
+  const fs::path parent = fs::path(flags.recipe).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
   const bool of_a_run = !flags.own_recipe && fs::path(flags.recipe).filename() == "recipe.toml" &&
-                        fs::is_directory(checkpoints_of(folder.empty() ? "." : folder));
+                        fs::is_directory(checkpoints_of(folder));
   if (of_a_run && flags.run_dir.empty())
     throw ConfigError("'" + flags.recipe + "' is the recipe of a run: " + what_to_do(folder));
   return load_recipe(flags.recipe, flags.sets, &reading);
