@@ -21,7 +21,8 @@ ClassifyData data_in(const tests::Folder& folder) {
   for (int i = 0; i < 10; ++i)
     folder.write("cat/" + std::to_string(i) + ".jpg", tests::jpeg(tests::gradient(40 + i, 40)));
   return classify_data(
-      read("family = \"classify\"\n[data]\nkind = \"folder\"\nsize = 24\nbatch = 6\nworkers = 2\n"
+      read("family = \"classify\"\n[data]\nkind = \"folder\"\nsize = 24\nbatch = 6\nworkers = "
+           "2\nrest = \"keep\"\n"
            "[model]\nname = \"resnet18\"\n",
            {"data.path=" + folder.path(), "data.test_path=" + folder.path()}));
 }
