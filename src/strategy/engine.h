@@ -76,8 +76,8 @@ class Engine : public Core {
   std::optional<Rescue> rescue_;                // none: stop when a device fails
   std::map<std::string, Seconds> shard_times_;  // what one takes there, by name; 0 before the first
   bool balances_;                               // shards move to where they are computed faster
-  bool written_ = false;  // the caller may have written to the model since machines agreed on it
-  Flats handed_out_;      // whole gradients on the CPU: what the model's parameters have as grad()
+  bool written_ = true;  // the caller may have written to the model since machines agreed on it
+  Flats handed_out_;     // whole gradients on the CPU: what the model's parameters have as grad()
 };
 
 }  // namespace lockstep::strategy

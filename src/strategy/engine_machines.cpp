@@ -25,7 +25,6 @@ void Engine::compare_machines() {
   std::string names;
   for (const arena::Seat* seat : map_.seats) names += seat->name + " ";
   own.emplace_back("the model's parameters", names);
-  own.emplace_back("the weights at the beginning", weights());
   require_agreement(*options_.where.machines, own, kSameProgram);
 }
 

@@ -33,7 +33,7 @@ TEST(Machines, WithAnotherMethodAreRefusedByName) {
 }
 
 TEST(Machines, WithOtherWeightsAreRefused) {
-  expect_in("'the weights at the beginning'", refusals([](const auto& machine) {
+  expect_in("'the model's weights'", refusals([](const auto& machine) {
               const auto make = [&] {
                 auto model = std::make_shared<models::Mlp>();
                 const torch::NoGradGuard no_grad;
@@ -41,6 +41,7 @@ TEST(Machines, WithOtherWeightsAreRefused) {
                 return model;
               };
               auto towers = Mirrored<models::Mlp>::from(options(1, 4, machine), make);
+              towers.step(models::vectors(0), models::CrossEntropy{});
             }));
 }
 
