@@ -106,6 +106,11 @@ void Exchange::post(int tower, std::size_t bucket, std::span<const ShardSum> min
 /// which is that of backward as a rule; inside of one process any will do.
 void Exchange::enqueue_ready(std::size_t bucket) {
   if (local_.size() == parties_.size()) return enqueue(bucket);
+  if (!transport_->waits()) enqueue_in_order();
+}
+
+/// As many buckets as are complete, from the last to the first.
+void Exchange::enqueue_in_order() {
   for (; enqueued_ < posts_.size(); ++enqueued_) {
     const std::size_t next = posts_.size() - 1 - enqueued_;
     if (posts_[next] < local_.size()) return;
@@ -173,12 +178,30 @@ void Exchange::join(int tower) {
   order(across_[at], compute);
 }
 
+/// All buckets that the tower has not posted yet.
+void Exchange::post_rest(int tower, std::span<const ShardSum> mine) {
+  for (std::size_t bucket = 0; bucket < shape_.buckets.size(); ++bucket)
+    if (!ready_[static_cast<std::size_t>(tower)][bucket]) post(tower, bucket, mine);
+  if (local_.size() == parties_.size()) return;
+  const std::scoped_lock lock(mutex_);
+  if (aborted()) throw Aborted();
+  enqueue_in_order();
+}
+
+/// What one process has begun, the others must take part in.
+void Exchange::skip(int tower, std::span<const ShardSum> mine) {
+  if (local_.size() == parties_.size()) return;
+  const torch::NoGradGuard no_grad;
+  post_rest(tower, mine);
+  meet(tower);
+  join(tower);
+}
+
 std::vector<char> Exchange::reduce(int tower, std::span<const ShardSum> mine, double divisor,
                                    std::span<GradientSlice> slices) {
   const torch::NoGradGuard no_grad;
   const auto at = static_cast<std::size_t>(tower);
-  for (std::size_t bucket = 0; bucket < shape_.buckets.size(); ++bucket)
-    if (!ready_[at][bucket]) post(tower, bucket, mine);
+  post_rest(tower, mine);
   std::vector<char> reached = meet_with(tower, mine);  // all of it is enqueued
   transport_->check();
   join(tower);

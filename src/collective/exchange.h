@@ -30,6 +30,7 @@ class Exchange : public Collective {
   void post(int tower, std::size_t bucket, std::span<const ShardSum> mine) override;
   std::vector<char> reduce(int tower, std::span<const ShardSum> mine, double divisor,
                            std::span<GradientSlice> slices) override;
+  void skip(int tower, std::span<const ShardSum> mine) override;
   void gather(int tower) override;
   void abort() noexcept override;
   void reset() override;
@@ -37,6 +38,8 @@ class Exchange : public Collective {
  private:
   void flatten(int tower, std::size_t bucket, std::span<const ShardSum> mine);
   void enqueue_ready(std::size_t bucket);
+  void enqueue_in_order();
+  void post_rest(int tower, std::span<const ShardSum> mine);
   void enqueue(std::size_t bucket);
   void enqueue_sums(const std::vector<Addition>& additions,
                     const std::vector<c10::Stream>& streams);

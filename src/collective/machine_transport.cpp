@@ -51,6 +51,8 @@ class ThroughHosts final : public Transport {
     for (const auto& transfer : sends) transfer->wait();
   }
 
+  bool waits() const override { return true; }
+
  private:
   struct Arrival {
     const Move& move;

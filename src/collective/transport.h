@@ -53,6 +53,10 @@ class Transport {
   /// Sums in an order of its own, if it can: false when it cannot, and nothing was done.
   virtual bool sum(std::span<const Sum>, std::span<const c10::Stream>) { return false; }
 
+  /// Whether a move across processes waits on the host until the other one makes it too. Then none
+  /// is made before all of them reduce: one without rows does not post during backward.
+  virtual bool waits() const { return false; }
+
   /// Throws DeviceLost, naming the device, if one has failed since; else returns at once.
   virtual void check() {}
 
