@@ -64,6 +64,7 @@ class MirroredBase : public Strategy {
 
   State state() const override;
   void load(const State& state) override;
+  std::optional<State> rescue(const std::exception_ptr& failure) override;
   void with_averaged_weights(const std::function<void()>& evaluation) override;
   const torch::nn::Module& module() const override;
 

@@ -8,7 +8,9 @@
 #include <lockstep/where.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,13 @@ class Strategy {
   /// Takes over a state, from any number of devices. Throws ConfigError, and changes nothing, when
   /// it is not of this model and optimizer.
   virtual void load(const State& state) = 0;
+
+  /// With several machines and OnDeviceFailure::replay, after `failure`: the state before the step
+  /// that failed, put together from what is left. Load it, and take the step again, with what the
+  /// share of this machine is then. Nothing when that cannot be. All who are left call it.
+  virtual std::optional<State> rescue(const std::exception_ptr& /*failure*/) {
+    return std::nullopt;
+  }
 
   /// Runs `evaluation` with the moving averages in place of the weights, then puts the weights back
   /// exactly, also when it throws.

@@ -17,7 +17,9 @@ namespace lockstep {
 enum class OnDeviceFailure {
   stop,    ///< throw TowerError
   replay,  ///< continue without the device: the others take over its shards, and the result is the
-           ///< same. Slots are copied to the host after each step, so that they survive
+           ///< same. Slots are copied to the host after each step, so that they survive; with
+           ///< several machines to the next one, so that it survives the loss of a machine, too,
+           ///< see Strategy::rescue
 };
 
 /// How many shards each device computes.

@@ -25,8 +25,12 @@ Engine::Engine(const MirroredOptions& options, const Factory& replica, detail::M
   if (options_.where.machines) compare_machines();
   towers_.make(replicas_.places());
   if (options_.where.on_device_failure == OnDeviceFailure::replay) {
-    rescue_.emplace(towers_, replicas_, map_);
-    towers_.run([this](Tower& tower) { rescue_->mirror(tower); });
+    if (options_.where.machines) {
+      neighbours_.emplace(options_.where.machines, map_);
+    } else {
+      rescue_.emplace(towers_, replicas_, map_);
+      towers_.run([this](Tower& tower) { rescue_->mirror(tower); });
+    }
   }
   if (const auto note = uneven_shards(options_.method.shards, roster().total()); !note.empty())
     notes_.add(note);
@@ -100,7 +104,8 @@ StepResult Engine::gradients(const ShardWork& work) {
   return surviving(name_of(Stage::input), [&] { return attempt(work, {.updates = false}, begin); });
 }
 
-StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) {
+/// When it fails, no other machine waits for this one.
+StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) try {
   Outcome outcome;
   run_towers(work, pass, [&](Tower& tower) {
     Outcome own = train(tower, work);
@@ -114,9 +119,15 @@ StepResult Engine::attempt(const ShardWork& work, Pass pass, Seconds begin) {
   if (outcome.applied) audits_ = false;
   if (options_.method.precision == Precision::float16 && (outcome.applied || outcome.overflow))
     loss_scale_.update(outcome.overflow);
-  StepResult result = report(steps_++, work, outcome, begin);
+  const std::int64_t step = steps_++;
+  if (neighbours_) copy_to_neighbour();
+  StepResult result = report(step, work, outcome, begin);
+  if (neighbours_) neighbours_->confirm();  // all machines have reported
   if (balances_) balance(result);
   return result;
+} catch (const std::exception& error) {
+  if (options_.where.machines) options_.where.machines->abort(error.what());
+  throw;
 }
 
 /// Prepares the buffers that will go with the updated weights. By the first tower, when the others
@@ -167,6 +178,11 @@ void Engine::run_towers(const ShardWork& work, Pass pass, const Towers::Job& job
   torn_.require_whole();
   replicas_.adopt();
   agree("a step");
+  if (neighbours_ && !copied_) {  // what the caller has changed
+    copy_to_neighbour();
+    options_.where.machines->all_gather({});
+    neighbours_->confirm();
+  }
   collective::Collective& collective = towers_.collective();
   device::begin_step(options_.where.devices.front().kind, steps_);
   for (const Place place : replicas_.places())  // should the caller have run a backward of its own
@@ -241,6 +257,7 @@ void Engine::prepare_tasks() {
 Place Engine::shown() {
   replicas_.touch();
   written_ = true;
+  copied_ = false;
   return replicas_.first();
 }
 

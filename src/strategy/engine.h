@@ -9,7 +9,8 @@
 //
 // Its parts: core.h (what every engine has), setup.h (checks and replicas), towers.h (threads,
 // slices, collective), shard_runner.h (forward and backward), flat.h (cutting and joining state),
-// rescue.h (devices that fail), balance.h (devices that are slow).
+// rescue.h (devices that fail), neighbours.h (machines that fail), balance.h (devices that are
+// slow).
 
 #include <map>
 #include <optional>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "strategy/core.h"
+#include "strategy/neighbours.h"
 #include "strategy/rescue.h"
 
 namespace lockstep::strategy {
@@ -34,6 +36,8 @@ class Engine : public Core {
   void with_averaged_weights(const std::function<void()>& evaluation);
   State state();
   void load(const State& state);
+  std::optional<State> rescue(const std::exception_ptr& failure);
+  void set_trainable(const std::string& pattern, bool trainable);
   const torch::nn::Module& module() const { return *replicas_[replicas_.first()].module; }
   const Roster& roster() const { return towers_.roster(); }
   ShardRange share() const;  ///< the shards of this machine
@@ -66,6 +70,8 @@ class Engine : public Core {
   std::vector<Flats> buffers_of_all();
   void gather_results(StepResult& result);
   std::string weights() const;
+  void copy_to_neighbour();
+  bool outlives(const std::exception_ptr& failure);
 
   // State.
   void swap_averages();
@@ -74,6 +80,8 @@ class Engine : public Core {
                                      const Naming& name = own_name);
 
   std::optional<Rescue> rescue_;                // none: stop when a device fails
+  std::optional<Neighbours> neighbours_;        // none: nothing is kept of other machines
+  bool copied_ = false;                         // and they have what is here
   std::map<std::string, Seconds> shard_times_;  // what one takes there, by name; 0 before the first
   bool balances_;                               // shards move to where they are computed faster
   bool written_ = true;  // the caller may have written to the model since machines agreed on it

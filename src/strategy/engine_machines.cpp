@@ -16,10 +16,6 @@ constexpr const char* kSameProgram =
 
 /// Before the first step: all that decides on the result must be the same on all machines.
 void Engine::compare_machines() {
-  if (options_.where.on_device_failure == OnDeviceFailure::replay)
-    throw ConfigError(
-        "on_device_failure = replay works on one machine; with several, leave it at stop: the "
-        "training goes on from its last checkpoint.");
   Statements own = program_statements();
   std::ranges::move(method_statements(options_.method), std::back_inserter(own));
   std::string names;
@@ -77,6 +73,44 @@ std::string Engine::weights() const {
   all.insert(all.end(), shown.buffers.begin(), shown.buffers.end());
   for (const arena::Entry& entry : shown.tensors.frozen) all.push_back(entry.tensor);
   return fingerprint(all);
+}
+
+/// It counts when all machines have done so.
+void Engine::copy_to_neighbour() {
+  neighbours_->copy(state_of(replicas_[replicas_.first()].tensors), towers_);
+  copied_ = true;
+}
+
+/// Whether this machine can go on after a failure. Devices that are gone are retired.
+bool Engine::outlives(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const MachinesError&) {
+    return true;
+  } catch (const TowerError& error) {
+    if (!is_device_failure(error.cause)) return error.cause && outlives(error.cause);
+    if (!retire(replicas_, towers_, {error.device})) return false;
+    notes_.add(std::string(error.what()) + ". The other devices go on without it.");
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+/// The state before the step that failed, with devices that are gone retired: load() makes the
+/// towers anew. Nothing when it cannot be put together.
+std::optional<State> Engine::rescue(const std::exception_ptr& failure) {
+  if (!neighbours_) return std::nullopt;
+  const bool able = !averaged_ && outlives(failure);
+  options_.where.machines->regroup();
+  auto rescued = neighbours_->put_together(able);
+  if (!rescued) return std::nullopt;
+  State state = std::move(rescued->state);
+  for (std::size_t i = 0; i < slots(); ++i)
+    std::ranges::move(named(rescued->kept[i], map_.layouts, slot_naming(towers_.made_with(), i)),
+                      std::back_inserter(state.slots));
+  if (options_.method.moving_average) state.averages = named(rescued->kept.back(), map_.layouts);
+  return state;
 }
 
 /// What all shards made of the buffers, in shard order. On the thread of the first tower here, the

@@ -7,6 +7,7 @@ void Engine::reset_slots(const std::string& pattern) {
   torn_.require_whole();
   const std::vector<char> chosen = matching("reset_slots: pattern", pattern, map_);
   agree("reset_slots");
+  copied_ = false;
   surviving(name_of(Stage::update), [&] {
     const auto failure = towers_.run_together([&](Tower& tower) {
       for (optim::SliceUpdate& slice : tower.updates) slice.reset(options_.method, chosen);
@@ -16,6 +17,11 @@ void Engine::reset_slots(const std::string& pattern) {
     require_success(failure, name_of(Stage::update));
   });
   numbers_.reset(updates_, chosen);
+}
+
+void Engine::set_trainable(const std::string& pattern, bool trainable) {
+  Core::set_trainable(pattern, trainable);
+  copied_ = false;
 }
 
 void Engine::with_averaged_weights(const std::function<void()>& evaluation) {
@@ -28,13 +34,22 @@ void Engine::with_averaged_weights(const std::function<void()>& evaluation) {
     agree("with_averaged_weights");
     swap_averages();
   });
+  const auto swap_back = [this] {
+    try {
+      swap_averages();
+    } catch (...) {
+      torn_.mark();
+      averaged_ = false;
+      throw;
+    }
+  };
   try {
     evaluation();
   } catch (...) {
-    swap_averages();
+    swap_back();
     throw;
   }
-  swap_averages();
+  swap_back();
 }
 
 /// Exchanges weights and averages, on all towers or on none.

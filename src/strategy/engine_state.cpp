@@ -70,6 +70,7 @@ void Engine::load(const State& state) {
   take_flags(state);
   replicas_.adopt();
   written_ = true;
+  copied_ = false;
   if (options_.where.machines) {
     std::vector<torch::Tensor> kept;
     for (const Flats& flats : loaded.kept) kept.insert(kept.end(), flats.begin(), flats.end());

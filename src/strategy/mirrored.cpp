@@ -70,6 +70,9 @@ void MirroredBase::run_stage(detail::Shards& shards) { engine_->stage(shards); }
 detail::Place MirroredBase::shown() { return engine_->shown(); }
 torch::Device MirroredBase::device_of(Place place) const { return engine_->device_of(place); }
 void MirroredBase::load(const State& state) { engine_->load(state); }
+std::optional<State> MirroredBase::rescue(const std::exception_ptr& failure) {
+  return engine_->rescue(failure);
+}
 
 MirroredBase::Turn MirroredBase::turn() const {
   if (!where().machines) return {};

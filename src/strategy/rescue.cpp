@@ -4,6 +4,17 @@
 
 namespace lockstep::strategy {
 
+bool retire(Replicas& replicas, Towers& towers, const std::set<std::string>& gone) {
+  std::vector<Place> lost;
+  for (const Place place : replicas.places())
+    if (gone.contains(towers.device(place).name()) || !device::answers(towers.device(place)))
+      lost.push_back(place);
+  if (lost.empty() || lost.size() == replicas.places().size()) return false;
+  if (lost.front() == replicas.first() && replicas.ahead()) return false;
+  for (const Place place : lost) replicas.retire(place);
+  return true;
+}
+
 Rescue::Rescue(Towers& towers, Replicas& replicas, const ParameterMap& map)
     : towers_(towers), replicas_(replicas), map_(map), mirrors_(replicas.places().size()) {}
 
@@ -22,7 +33,7 @@ void Rescue::mirror(const Tower& tower) {
 bool Rescue::go_on_without(const std::string& device, Torn& torn) {
   const std::vector<Flats> kept = joined_mirrors();
   std::set<std::string> gone = {device};
-  while (retire(gone)) try {
+  while (retire(replicas_, towers_, gone)) try {
       torn.until_done([&] { take_over(kept); });
       return true;
     } catch (const DeviceLost& lost) {  // one more
@@ -41,19 +52,6 @@ std::vector<Flats> Rescue::joined_mirrors() const {
                mirrors_[tower.place.index()][i]);
   }
   return kept;
-}
-
-/// Retires the replicas of devices that are gone, or do not answer. False, and nothing is changed,
-/// when that would leave none, or lose what the caller wrote to the model.
-bool Rescue::retire(const std::set<std::string>& gone) {
-  std::vector<Place> lost;
-  for (const Place place : replicas_.places())
-    if (gone.contains(towers_.device(place).name()) || !device::answers(towers_.device(place)))
-      lost.push_back(place);
-  if (lost.empty() || lost.size() == replicas_.places().size()) return false;
-  if (lost.front() == replicas_.first() && replicas_.ahead()) return false;
-  for (const Place place : lost) replicas_.retire(place);
-  return true;
 }
 
 /// Makes the towers of the places that are left, with the slots and averages in `kept`.

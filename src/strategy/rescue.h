@@ -11,6 +11,10 @@
 
 namespace lockstep::strategy {
 
+/// Retires the replicas of devices that are gone, or do not answer. False, and nothing is changed,
+/// when that would leave none, or lose what the caller wrote to the model.
+bool retire(Replicas& replicas, Towers& towers, const std::set<std::string>& gone);
+
 /// Mirrors on the host what towers keep, and has the others take over from a tower that failed.
 class Rescue {
  public:
@@ -26,7 +30,6 @@ class Rescue {
 
  private:
   std::vector<Flats> joined_mirrors() const;
-  bool retire(const std::set<std::string>& gone);
   void take_over(const std::vector<Flats>& kept);
 
   Towers& towers_;

@@ -123,14 +123,16 @@ TrainingEnd Trainer::Impl::run() {
     throw ConfigError("'" + options_.folder +
                       "' has checkpoints: resume from one of them, or give another folder.");
   start();
-  for (;;) try {
+  std::exception_ptr failure;
+  do try {
       return loop();
     } catch (...) {
-      if (go_on_without(std::current_exception())) continue;
-      end_saves(/*with_what_is_there=*/!is_non_finite(std::current_exception()));
-      set_rates(1);
-      throw;
+      failure = std::current_exception();
     }
+  while (go_on_without(failure));
+  end_saves(/*with_what_is_there=*/!is_non_finite(failure));
+  set_rates(1);
+  std::rethrow_exception(failure);
 }
 
 void Trainer::Impl::start() {

@@ -47,7 +47,10 @@ class Trainer::Impl {
   bool agreed(bool own) { return agreed(Next{.evaluate = own}).evaluate; }
   bool everywhere(bool own);  ///< whether it is so on all machines
   void take_over(const FoundCheckpoint& found);
-  bool go_on_without(const std::exception_ptr& failure);
+  bool go_on_without(std::exception_ptr& failure);
+  bool replay(const Trouble& trouble, const std::exception_ptr& failure);
+  bool repeat(const Trouble& trouble);
+  void tell_of_machines(const Trouble& trouble, std::int64_t repeated);
   bool decides() const { return !machines_ || machines_->rank() == 0; }
 
   // When and how long, in trainer_plan.cpp.

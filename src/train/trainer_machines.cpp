@@ -8,22 +8,6 @@
 // is decided by the first.
 
 namespace lockstep {
-namespace {
-
-/// What is wrong with the machines, if that is why something failed.
-std::optional<Trouble> trouble_in(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const MachinesError& error) {
-    return error.trouble;
-  } catch (const TowerError& error) {
-    return error.cause ? trouble_in(error.cause) : std::nullopt;
-  } catch (...) {
-    return std::nullopt;
-  }
-}
-
-}  // namespace
 
 Trainer::Impl::Next Trainer::Impl::decide() {
   Next next{.ending = why_end()};
@@ -66,14 +50,39 @@ bool Trainer::Impl::everywhere(bool own) {
   return all;
 }
 
-/// After the loss of a machine: those who are left go on from the newest checkpoint. False when
-/// that is not what failed, or not wanted, or there is none.
-bool Trainer::Impl::go_on_without(const std::exception_ptr& failure) {
-  const auto trouble = trouble_in(failure);
-  if (!machines_ || !trouble || trouble->lost.empty() || !saves_ ||
-      options_.on_machine_failure == OnMachineFailure::stop)
-    return false;
-  machines_->regroup();
+/// After the loss of a machine, or of a device on one of several: those who are left go on. False
+/// when that is not what failed, or not wanted, or there is nothing to go on from. What fails
+/// meanwhile takes the place of `failure`, and they try again.
+bool Trainer::Impl::go_on_without(std::exception_ptr& failure) {
+  for (;;) {
+    const auto trouble = machines_ ? machines_->trouble() : std::nullopt;
+    if (!trouble) return false;
+    if (!trouble->lost.empty() && options_.on_machine_failure == OnMachineFailure::stop)
+      return false;
+    const std::int64_t group = machines_->generation();
+    try {
+      return replay(*trouble, failure) || repeat(*trouble);
+    } catch (const std::exception&) {
+      if (machines_->generation() == group) return false;  // the first machine is gone
+      failure = std::current_exception();
+    }
+  }
+}
+
+/// Takes the step that failed again, from what machines have kept of each other.
+bool Trainer::Impl::replay(const Trouble& trouble, const std::exception_ptr& failure) {
+  const auto state = job_.strategy().rescue(failure);
+  if (!state) return false;
+  job_.strategy().load(*state);
+  job_.seek(progress_.input);
+  tell_of_machines(trouble, 0);
+  return true;
+}
+
+/// Goes on from the newest checkpoint.
+bool Trainer::Impl::repeat(const Trouble& trouble) {
+  if (trouble.lost.empty() || !saves_) return false;
+  if (machines_->trouble()) machines_->regroup();
   std::optional<FoundCheckpoint> newest;
   if (saver_) {
     tell_of_saves(/*wait=*/true);
@@ -87,13 +96,16 @@ bool Trainer::Impl::go_on_without(const std::exception_ptr& failure) {
   window_.clear();
   saved_step_ = progress_.step;
   if (saver_) saver_->set_aside_after(progress_.step);
-  clock_ = now();
-  MachinesLeft left{.lost = trouble->lost,
-                    .devices = job_.strategy().device_names(),
-                    .step = progress_.step,
-                    .repeated = before - progress_.step};
-  tell(&Observer::machines_lost, left);
+  tell_of_machines(trouble, before - progress_.step);
   return true;
+}
+
+void Trainer::Impl::tell_of_machines(const Trouble& trouble, std::int64_t repeated) {
+  clock_ = now();
+  tell(&Observer::machines_lost, MachinesLeft{.lost = trouble.lost,
+                                              .devices = job_.strategy().device_names(),
+                                              .step = progress_.step,
+                                              .repeated = repeated});
 }
 
 }  // namespace lockstep
