@@ -1,8 +1,10 @@
 // Times the parts of a sequence-to-sequence model beside the same in LibTorch's words, on one
-// thread: forward and backward of the recurrent layers, and of the output with its cross entropy
-// in chunks of several sizes. Prints a line of JSON for each: our time over LibTorch's.
+// thread: forward and backward of the recurrent layers, of the output with its cross entropy in
+// chunks of several sizes, and the three products of a linear layer. Prints a line of JSON for
+// each: our time over LibTorch's.
 
 #include <lockstep/error.h>
+#include <lockstep/kernels/products.h>
 #include <lockstep/nn/projection.h>
 #include <lockstep/nn/recurrent.h>
 #include <time.h>
@@ -104,10 +106,31 @@ void time_projection(std::int64_t rows, std::int64_t size, std::int64_t vocabula
               << std::endl;
 }
 
+/// What a linear layer multiplies: forward, for the slope of its input, for that of its weight.
+void time_linear(std::int64_t rows, std::int64_t inputs, std::int64_t outputs, int rounds) {
+  const torch::NoGradGuard no_gradients;
+  const Tensor x = torch::randn({rows, inputs}), weight = torch::randn({outputs, inputs});
+  const Tensor slope = torch::randn({rows, outputs});
+  const auto times =
+      best_seconds({[&] { kernels::product(x, weight.t()); }, [&] { x.mm(weight.t()); },
+                    [&] { kernels::product(slope, weight); }, [&] { slope.mm(weight); },
+                    [&] { kernels::product(slope.t(), x); }, [&] { slope.t().mm(x); }},
+                   rounds);
+  std::cout << nlohmann::ordered_json{{"part", "linear"},
+                                      {"rows", rows},
+                                      {"inputs", inputs},
+                                      {"outputs", outputs},
+                                      {"forward_of_libtorch", times[0] / times[1]},
+                                      {"slope_of_libtorch", times[2] / times[3]},
+                                      {"weight_of_libtorch", times[4] / times[5]}}
+            << std::endl;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times recurrent layers and the projection beside LibTorch's; lines of JSON.");
+  CLI::App app(
+      "Times recurrent layers, the projection and products beside LibTorch's; lines of JSON.");
   int rounds = 6;
   app.add_option("--rounds", rounds, "of each part; the best counts")
       ->check(CLI::Range(1, 1000))
@@ -120,6 +143,15 @@ int main(int argc, char** argv) {
       for (const auto& [hidden, rows] : {std::pair{512, 32}, {512, 16}, {512, 8}, {128, 32}})
         time_layers({cell, hidden, rows}, rounds);
     time_projection(640, 512, 20000, rounds);
+    for (const auto& [rows, inputs, outputs] : {std::tuple{4, 256, 256},
+                                                {8, 64, 64},
+                                                {8, 256, 256},
+                                                {16, 64, 256},
+                                                {32, 512, 512},
+                                                {128, 784, 256},
+                                                {32, 4096, 4096},
+                                                {640, 512, 512}})
+      time_linear(rows, inputs, outputs, rounds);
     return 0;
   } catch (const CLI::Error& error) {
     return app.exit(error) == 0 ? 0 : 2;

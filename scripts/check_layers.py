@@ -20,7 +20,8 @@ LAYERS = [
     {"optim"},
     {"backends"},
     {"sim", "gpu"},
-    {"device", "arena", "kernels", "io", "drawing", "machines"},
+    {"device", "arena", "io", "drawing", "machines"},
+    {"kernels"},
     {"base"},
 ]
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/scope.h"
+#include "kernels/model_products.h"
 
 namespace lockstep::device {
 namespace {
@@ -179,6 +180,7 @@ void install_scope_kernels() {
           result->back().impl(name.c_str(), std::move(*kernel));
       }
     }
+    kernels::install_model_products(kRandomKey);
     return result;
   }();
   (void)libraries;

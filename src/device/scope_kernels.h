@@ -13,7 +13,8 @@ inline constexpr auto kRandomKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 inline constexpr auto kDeviceKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
 /// Registers, once for the process, a kernel for every `aten` operator that draws random numbers
-/// (under kRandomKey) and for those that make a tensor from nothing without (under kDeviceKey).
+/// (under kRandomKey) and for those that make a tensor from nothing without (under kDeviceKey);
+/// under kRandomKey those of kernels/model_products.h as well.
 void install_scope_kernels();
 
 }  // namespace lockstep::device

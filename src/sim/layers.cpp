@@ -1,3 +1,5 @@
+#include "device/scope.h"
+#include "kernels/model_products.h"
 #include "sim/fallback.h"
 #include "sim/generator.h"
 #include "sim/kernels.h"
@@ -74,6 +76,20 @@ void embedding_backward(const c10::OperatorHandle&, Stack* stack) {
   push(*stack, sparse ? result.to_dense() : result);
 }
 
+/// As on the CPU: a tower's model has its products from loops of our own.
+void mm(const c10::OperatorHandle&, Stack* stack) {
+  const auto right = pop(*stack).toTensor(), left = pop(*stack).toTensor();
+  push(*stack, device::current_scope() ? kernels::model_mm(left, right) : at::mm(left, right));
+}
+
+void addmm(const c10::OperatorHandle&, Stack* stack) {
+  const auto alpha = pop(*stack).toScalar(), beta = pop(*stack).toScalar();
+  const auto right = pop(*stack).toTensor(), left = pop(*stack).toTensor();
+  const auto bias = pop(*stack).toTensor();
+  push(*stack, device::current_scope() ? kernels::model_addmm(bias, left, right, beta, alpha)
+                                       : at::addmm(bias, left, right, beta, alpha));
+}
+
 }  // namespace
 
 void register_layers(torch::Library& aten) {
@@ -84,6 +100,8 @@ void register_layers(torch::Library& aten) {
             CppFunction::makeFromBoxedFunction<&run_as<&convolution_backward>>());
   aten.impl("embedding_backward",
             CppFunction::makeFromBoxedFunction<&run_as<&embedding_backward>>());
+  aten.impl("mm", CppFunction::makeFromBoxedFunction<&run_as<&mm>>());
+  aten.impl("addmm", CppFunction::makeFromBoxedFunction<&run_as<&addmm>>());
   aten.impl("native_dropout", TORCH_FN(native_dropout));
   aten.impl("native_dropout_backward", TORCH_FN(native_dropout_backward));
 }

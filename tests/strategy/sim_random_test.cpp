@@ -90,13 +90,17 @@ TEST_F(SimRandom, TwoTrainingsWithDropoutAtOnceOnTheSameDevicesAreThoseAlone) {
   expect_two_at_once<Noisy>(first, second, sentences, 10);
 }
 
-/// Sums over many rows, which several threads cut into parts.
+/// Sums over many rows, which several threads cut into parts: the gradients of a norm.
 struct Long : torch::nn::Module {
-  Long() { layer = register_module("layer", torch::nn::Linear(6, 40)); }
+  Long() {
+    layer = register_module("layer", torch::nn::Linear(6, 40));
+    norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({40})));
+  }
   torch::Tensor forward(const torch::Tensor& x) {
-    return torch::tanh(layer(x)).unflatten(1, {2, 20}).mean(2);
+    return torch::tanh(norm(layer(x))).unflatten(1, {2, 20}).mean(2);
   }
   torch::nn::Linear layer = nullptr;
+  torch::nn::LayerNorm norm = nullptr;
 };
 
 models::Batch long_rows(int step) {
