@@ -101,9 +101,11 @@ class TextConsole : public Observer {
   }
 
   void machines_lost(const MachinesLeft& left) override {
-    line_.print(listed(left.lost) + " is gone: the others (" + listed(left.devices) +
-                ") go on from the checkpoint of step " + std::to_string(left.step) + ", and take " +
-                std::to_string(left.repeated) + " steps again");
+    const std::string step = std::to_string(left.step);
+    line_.print(listed(left.lost) + " is gone: the others (" + listed(left.devices) + ") go on " +
+                (left.replayed ? "from step " + step + ", and take no step again"
+                               : "from the checkpoint of step " + step + ", and take " +
+                                     std::to_string(left.repeated) + " steps again"));
   }
 
   void ended(const TrainingEnd& end) override {
@@ -216,7 +218,8 @@ class JsonConsole : public Observer {
            {"lost", left.lost},
            {"devices", left.devices},
            {"step", left.step},
-           {"repeated", left.repeated}});
+           {"repeated", left.repeated},
+           {"replayed", left.replayed}});
   }
 
   void ended(const TrainingEnd& end) override {

@@ -155,6 +155,8 @@ int train_with(TrainFlags flags, const std::shared_ptr<Machines>& machines,
 
   MirroredOptions strategy = strategy_options(recipe, ready.used.devices);
   strategy.where.machines = ready.machines;
+  if (flags.on_device_failure == "replay")
+    strategy.where.on_device_failure = OnDeviceFailure::replay;
   if (!flags.trace.empty()) strategy.where.trace = std::make_shared<Trace>();
   JobFiles files{.folder = flags.dry_run || !first ? "" : flags.run_dir};
   if (found) files.kept = found->checkpoint.files;

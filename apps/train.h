@@ -20,6 +20,7 @@ struct TrainFlags : RecipeFlags {
   std::string resume = "auto";  ///< or never, or the path of a checkpoint or run
   bool next_epoch = false;      ///< leave out the rest of the epoch that the checkpoint is in
   bool own_recipe = false;      ///< of `resume`: the run's own, so that what it says is wanted
+  std::string on_device_failure = "stop";
   std::string log = "text";
   std::string trace;
   bool placement_report = false;

@@ -25,6 +25,12 @@ constexpr const char* kExitCodes =
 void add_common_flags(CLI::App& command, TrainFlags& flags) {
   add_device_flags(command, flags.where);
   add_machine_flags(command, flags.machines);
+  command
+      .add_option("--on-device-failure", flags.on_device_failure,
+                  "replay: when a device is lost or out of memory, the others take the step again, "
+                  "with the same result; of several machines, when one is lost, too, and no step "
+                  "is repeated. Slots are copied after each step for it. stop: end")
+      ->check(CLI::IsMember({"replay", "stop"}));
   command.add_option("--log", flags.log, "text, or json: one line of JSON a report")
       ->check(CLI::IsMember({"text", "json"}));
   command.add_flag("--quiet", flags.quiet, "print problems and the last line only");

@@ -84,10 +84,11 @@ struct SaveReport {
 
 /// Machines are gone, and the others go on.
 struct MachinesLeft {
-  std::vector<std::string> lost;     ///< names
-  std::vector<std::string> devices;  ///< of those who are left
-  std::int64_t step = 0;             ///< of the checkpoint that they go on from
-  std::int64_t repeated = 0;         ///< steps that are taken again
+  std::vector<std::string> lost = {};     ///< names
+  std::vector<std::string> devices = {};  ///< of those who are left
+  std::int64_t step = 0;                  ///< that they go on from
+  std::int64_t repeated = 0;              ///< steps that are taken again
+  bool replayed = false;  ///< from what they kept of each other; else from a checkpoint
 };
 
 enum class Ending { done, input_ended, early_stop, stopped };

@@ -50,7 +50,7 @@ class Trainer::Impl {
   bool go_on_without(std::exception_ptr& failure);
   bool replay(const Trouble& trouble, const std::exception_ptr& failure);
   bool repeat(const Trouble& trouble);
-  void tell_of_machines(const Trouble& trouble, std::int64_t repeated);
+  void tell_of_machines(const Trouble& trouble, MachinesLeft left);
   bool decides() const { return !machines_ || machines_->rank() == 0; }
 
   // When and how long, in trainer_plan.cpp.

@@ -75,7 +75,7 @@ bool Trainer::Impl::replay(const Trouble& trouble, const std::exception_ptr& fai
   if (!state) return false;
   job_.strategy().load(*state);
   job_.seek(progress_.input);
-  tell_of_machines(trouble, 0);
+  tell_of_machines(trouble, {.step = progress_.step, .replayed = true});
   return true;
 }
 
@@ -96,16 +96,17 @@ bool Trainer::Impl::repeat(const Trouble& trouble) {
   window_.clear();
   saved_step_ = progress_.step;
   if (saver_) saver_->set_aside_after(progress_.step);
-  tell_of_machines(trouble, before - progress_.step);
+  tell_of_machines(trouble, {.step = progress_.step, .repeated = before - progress_.step});
   return true;
 }
 
-void Trainer::Impl::tell_of_machines(const Trouble& trouble, std::int64_t repeated) {
+/// A device that is lost is in the notes of the next report.
+void Trainer::Impl::tell_of_machines(const Trouble& trouble, MachinesLeft left) {
   clock_ = now();
-  tell(&Observer::machines_lost, MachinesLeft{.lost = trouble.lost,
-                                              .devices = job_.strategy().device_names(),
-                                              .step = progress_.step,
-                                              .repeated = repeated});
+  if (trouble.lost.empty()) return;
+  left.lost = trouble.lost;
+  left.devices = job_.strategy().device_names();
+  tell(&Observer::machines_lost, left);
 }
 
 }  // namespace lockstep

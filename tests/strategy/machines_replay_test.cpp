@@ -1,6 +1,8 @@
 // A machine that is lost, at every call of a step: the others take the step again, to the same
 // bits.
 
+#include <lockstep/sim.h>
+
 #include <atomic>
 
 #include "models.h"
@@ -128,7 +130,7 @@ TEST(MachinesReplay, TheLastOneGoesOnAlone) {
     const int rank = machine->rank();
     // The third is lost when the others have gone on without the second.
     const auto own = std::make_shared<Mortal>(machine, rank == 1   ? middle
-                                                       : rank == 2 ? middle + 40
+                                                       : rank == 2 ? middle + 20
                                                                    : kNever);
     Towers towers(replaying(own));
     EXPECT_EQ(train(towers), 2);
@@ -194,6 +196,28 @@ TEST(MachinesReplay, TwoNeighboursTakeTheirSlotsWithThem) {
     }
   });
   EXPECT_EQ(what(thrown[0]), "");
+}
+
+TEST(MachinesReplay, ADeviceThatIsLostOnOneOfThemIsReplayed) {
+  sim::configure({.devices = 4});
+  const auto of = [](std::vector<Device> devices, std::shared_ptr<Machines> machine) {
+    MirroredOptions how = replaying(std::move(machine));
+    how.where.devices = std::move(devices);
+    return how;
+  };
+  Towers alone(of({{DeviceKind::sim, 0}}, nullptr));
+  for (int step = 0; step < kSteps; ++step)
+    alone.step(models::images(step), models::CrossEntropy{});
+  const State expected = without_gradients(alone.state());
+  sim::inject({.kind = sim::Fault::Kind::lost, .device = 3, .step = 2, .at = 30});
+  run(machines::threads(2), [&](const auto& machine) {
+    const int first = 2 * machine->rank();
+    Towers towers(of({{DeviceKind::sim, first}, {DeviceKind::sim, first + 1}}, machine));
+    EXPECT_EQ(train(towers), 1);
+    EXPECT_EQ(machine->size(), 2);
+    EXPECT_EQ(towers.device_names().size(), 3U);
+    EXPECT_EQ(first_difference(expected, without_gradients(towers.state())), "");
+  });
 }
 
 TEST(MachinesReplay, AnErrorOfTheLossIsNotTakenAgain) {

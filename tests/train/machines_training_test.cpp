@@ -174,6 +174,39 @@ TEST(MachinesTraining, GoesOnWithoutAMachineThatIsLost) {
   }
 }
 
+TEST(MachinesTraining, WithReplayALostMachineCostsNoStepAndNeedsNoCheckpoint) {
+  const auto alone = job_on(nullptr).make();
+  Trainer(*alone, how("")).run();
+  State expected = alone->strategy().state();
+  expected.gradients.clear();  // of the last step alone
+  // After a step: also in the evaluation that follows it.
+  for (const std::int64_t when : {0, 9, 23}) {
+    Losses losses;
+    const auto thrown =
+        run_all(machines::threads(3, {"alpha", "beta", "gamma"}), [&](const auto& machine) {
+          Vanishing vanishing(*machine, when);
+          std::vector<Observer*> observers;
+          if (machine->rank() == 0) observers.push_back(&losses);
+          if (machine->rank() == 2) observers.push_back(&vanishing);
+          SmallJob small = job_on(machine);
+          small.on_device_failure = OnDeviceFailure::replay;
+          const auto job = small.make();
+          Trainer trainer(*job, how(""), observers);
+          EXPECT_EQ(trainer.run().progress.step, kSteps);
+          State found = job->strategy().state();
+          found.gradients.clear();
+          EXPECT_EQ(first_difference(expected, found), "");
+        });
+    EXPECT_EQ(what(thrown[0]), "");
+    EXPECT_EQ(what(thrown[1]), "");
+    EXPECT_NE(what(thrown[2]), "") << "it is cut off";
+    ASSERT_EQ(losses.all.size(), 1U);
+    EXPECT_TRUE(losses.all[0].replayed);
+    EXPECT_EQ(losses.all[0].repeated, 0);
+    EXPECT_EQ(losses.all[0].step, when + 1);
+  }
+}
+
 TEST(MachinesTraining, StopsWithoutAMachineThatIsLostIfToldSo) {
   const std::string folder = new_folder("stops");
   const auto thrown = run_all(machines::threads(2, {"alpha", "beta"}), [&](const auto& machine) {

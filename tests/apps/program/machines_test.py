@@ -154,6 +154,13 @@ class Failures(OnHosts):
         results, *_ = self.break_one(lambda process: process.signal(signal.SIGKILL))
         self.assertWentOn(results)
 
+    def test_with_replay_no_step_is_taken_twice(self):
+        results, *_ = self.break_one(lambda process: process.signal(signal.SIGKILL),
+                                     ["--on-device-failure", "replay"])
+        self.assertWentOn(results)
+        lost, = results[0].events("machines_lost")
+        self.assertEqual((True, 0), (lost["replayed"], lost["repeated"]))
+
     def test_the_others_go_on_when_one_is_unplugged_and_that_one_ends(self):
         results, cut_off, _ = self.break_one(lambda process: process.host.plug(False))
         self.assertWentOn(results)
