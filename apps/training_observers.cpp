@@ -21,7 +21,7 @@ TensorBoardOptions board_options(const TrainFlags& flags, const Recipe& recipe, 
           .histograms_every = recipe.log.histograms_every,
           .text = "```toml\n" + print_recipe(recipe) + "```",
           .hyper_parameters = values_of(recipe),
-          .metrics = {"loss/total", job.sets().front() + "/" + recipe.evaluate.metric}};
+          .metrics = {"train/loss", tag_of_set(job.sets().front()) + "/" + recipe.evaluate.metric}};
 }
 
 }  // namespace
