@@ -64,9 +64,11 @@ bool evaluate_sets(const EvaluateFlags& flags, Job& job, bool averaged) {
     }
     if (!result) return false;
     print(flags, set, job.strategy().steps(), averaged, *result);
-    for (const auto& [name, image] : result->images)
-      if (!flags.pictures.empty())
-        std::cerr << "picture: " << write_picture(flags.pictures, set, name, image) << "\n";
+    for (const auto& [name, image] : result->images) {
+      if (flags.pictures.empty()) continue;
+      std::cerr << "picture: " << write_picture(flags.pictures, set, name, image) << "\n";
+      if (!image.note.empty()) std::cerr << "note: in that picture " << image.note << "\n";
+    }
   }
   return true;
 }

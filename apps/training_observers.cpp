@@ -51,6 +51,8 @@ void TrainingObservers::tell_problems() const {
     std::cerr << "lockstep: metrics.csv is not complete: " << problem << "\n";
   if (const std::string problem = pictures_.error(); !problem.empty())
     std::cerr << "lockstep: pictures are not complete: " << problem << "\n";
+  if (const std::string& note = pictures_.note(); !note.empty())
+    std::cerr << "note: in pictures/" << note << "\n";
 }
 
 }  // namespace lockstep::apps
