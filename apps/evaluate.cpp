@@ -87,7 +87,7 @@ int evaluate(const EvaluateFlags& flags, const Environment& environment) {
   // Whole models are evaluated, and any number of CPU devices can: no stages are needed.
   if (recipe.strategy == StrategyName::pipeline && used.devices.front().kind == DeviceKind::cpu)
     recipe.strategy = StrategyName::mirrored;
-  JobFiles files{.kept = found.checkpoint.files, .details = true};
+  JobFiles files{.kept = found.checkpoint.files, .evaluation = true};
   if (std::filesystem::is_directory(checkpoints_of(flags.path))) files.folder = flags.path;
   const auto job = make_job(recipe, strategy_options(recipe, used.devices), files);
   job->strategy().load(found.checkpoint.state);
