@@ -41,7 +41,7 @@ class TextConsole : public Observer {
     std::string devices;
     for (const std::string& device : start.devices) devices += " " + device;
     line_.print(start.strategy + " on" + devices);
-    line_.print("in " + std::to_string(start.shards) + (start.shards == 1 ? " shard" : " shards"));
+    line_.print(shards_text(start.shards, start.strategy, start.devices.size()));
     if (start.strategy == "mirrored")
       uneven_ = uneven_shards(start.shards, static_cast<int>(start.devices.size()));
     if (!uneven_.empty()) line_.print("note: " + uneven_);
@@ -257,6 +257,16 @@ class JsonConsole : public Observer {
 };
 
 }  // namespace
+
+std::string shards_text(int shards, const std::string& strategy, std::size_t devices) {
+  std::string text = "in " + std::to_string(shards) + (shards == 1 ? " shard" : " shards");
+  const auto count = static_cast<int>(devices);
+  if (strategy != "mirrored" || shards <= count) return text;
+  if (count > 1)
+    text += std::string(": ") + (shards % count == 0 ? "" : "up to ") +
+            std::to_string((shards + count - 1) / count) + " on each device";
+  return text + ", one after the other (gradient accumulation)";
+}
 
 std::unique_ptr<Observer> make_console(LogStyle style) {
   if (style == LogStyle::json) return std::make_unique<JsonConsole>();

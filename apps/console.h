@@ -16,6 +16,9 @@ enum class LogStyle { text, json, quiet };
 /// What shows a training in that style, on standard output.
 std::unique_ptr<Observer> make_console(LogStyle style);
 
+/// "in 8 shards: 4 on each device, one after the other (gradient accumulation)".
+std::string shards_text(int shards, const std::string& strategy, std::size_t devices);
+
 /// A table of metrics on one line: "accuracy 0.9123  loss 0.2534".
 std::string line_of(const std::map<std::string, double>& metrics);
 

@@ -64,9 +64,11 @@ bool evaluate_sets(const EvaluateFlags& flags, Job& job, bool averaged) {
     }
     if (!result) return false;
     print(flags, set, job.strategy().steps(), averaged, *result);
-    for (const auto& [name, image] : result->images)
-      if (!flags.pictures.empty())
-        std::cerr << "picture: " << write_picture(flags.pictures, set, name, image) << "\n";
+    for (const auto& [name, image] : result->images) {
+      if (flags.pictures.empty()) continue;
+      std::cerr << "picture: " << write_picture(flags.pictures, set, name, image) << "\n";
+      if (!image.note.empty()) std::cerr << "note: in that picture " << image.note << "\n";
+    }
   }
   return true;
 }
@@ -85,7 +87,7 @@ int evaluate(const EvaluateFlags& flags, const Environment& environment) {
   // Whole models are evaluated, and any number of CPU devices can: no stages are needed.
   if (recipe.strategy == StrategyName::pipeline && used.devices.front().kind == DeviceKind::cpu)
     recipe.strategy = StrategyName::mirrored;
-  JobFiles files{.kept = found.checkpoint.files, .details = true};
+  JobFiles files{.kept = found.checkpoint.files, .evaluation = true};
   if (std::filesystem::is_directory(checkpoints_of(flags.path))) files.folder = flags.path;
   const auto job = make_job(recipe, strategy_options(recipe, used.devices), files);
   job->strategy().load(found.checkpoint.state);

@@ -30,7 +30,8 @@ TrainerOptions trainer_options(const Recipe& recipe, const Job& job);
 struct JobFiles {
   std::string folder = {};  ///< of the run, for what is made of the data once; empty: nothing stays
   std::map<std::string, std::string> kept = {};  ///< of the checkpoint it goes on from
-  bool details = false;  ///< evaluations have figures for each class, where there are classes
+  /// Nothing is trained: only what is evaluated is read, and there are figures for each class.
+  bool evaluation = false;
 };
 
 /// What a family makes of a recipe, and the commands that only it has.

@@ -39,6 +39,20 @@ int code_of(const std::exception_ptr& failure) {
   }
 }
 
+/// With a full stop, unless it ends with a question.
+std::string sentence(const std::string& text) { return text.ends_with('?') ? text : text + "."; }
+
+/// What an exception says, without LibTorch's stack, and with what to do about memory.
+std::string told(std::string what) {
+  what.resize(std::min(what.size(), what.find("\nframe #")));
+  while (what.ends_with('\n')) what.pop_back();
+  if (what.find("can't allocate memory") != what.npos || what.find("std::bad_alloc") != what.npos)
+    what +=
+        "\nThat is more memory than there is. More shards (one is computed at a time on each "
+        "device), a smaller data.batch, smaller images or texts, or a smaller model need less.";
+  return what;
+}
+
 /// CLI11 does not say which command it did not know.
 void check_command(const CLI::App& app, const std::string& name) {
   if (name.starts_with('-')) return;
@@ -46,8 +60,9 @@ void check_command(const CLI::App& app, const std::string& name) {
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(command->get_name());
   if (std::ranges::find(names, name) == names.end())
-    throw ConfigError("there is no command '" + name + "'" + apps::did_you_mean(name, names) +
-                      ". There are: " + apps::listed(names) + ".");
+    throw ConfigError("there is no command '" + name + "'" +
+                      sentence(apps::did_you_mean(name, names)) +
+                      " There are: " + apps::listed(names) + ".");
 }
 
 /// Throws ConfigError for a flag that the chosen command does not have, with the nearest one.
@@ -61,8 +76,8 @@ void check_flags(const CLI::App& app, int count, char** arguments) {
     const std::string flag = argument.substr(0, argument.find('='));
     if (!flag.starts_with("--") || std::ranges::count(flags, flag) > 0) continue;
     const std::string name = "lockstep " + chosen.front()->get_name();
-    throw ConfigError(name + " has no flag " + flag + apps::did_you_mean(flag, flags) + ". `" +
-                      name + " --help` lists them.");
+    throw ConfigError(name + " has no flag " + flag + sentence(apps::did_you_mean(flag, flags)) +
+                      " `" + name + " --help` lists them.");
   }
 }
 
@@ -116,9 +131,13 @@ int main(int argc, char** argv) {
     app.exit(error);
     return apps::kUserError;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? apps::kDone : apps::kUserError;
+    if (error.get_exit_code() == 0) return app.exit(error);  // help, or the version
+    const auto chosen = app.get_subcommands();
+    const std::string name = "lockstep" + (chosen.empty() ? "" : " " + chosen.front()->get_name());
+    std::cerr << name << ": " << error.what() << "; `" << name << " --help` shows its flags\n";
+    return apps::kUserError;
   } catch (const std::exception& error) {
-    std::cerr << "lockstep: " << error.what() << "\n";
+    std::cerr << "lockstep: " << told(error.what()) << "\n";
     return code_of(std::current_exception());
   }
 }

@@ -1,5 +1,7 @@
 #include "metrics_file.h"
 
+#include <lockstep/tensorboard.h>
+
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
@@ -59,7 +61,7 @@ void MetricsFile::reported(const TrainingReport& report) {
 }
 
 void MetricsFile::evaluated(const Evaluation& evaluation) {
-  for (const auto& [name, value] : evaluation.metrics) add(evaluation.set, name, value);
+  for (const auto& [name, value] : evaluation.metrics) add(tag_of_set(evaluation.set), name, value);
   flush();
 }
 

@@ -4,11 +4,13 @@
 // change, unless it takes losses of another kind, as a pipeline does.
 
 #include <lockstep/async.h>
+#include <lockstep/error.h>
 #include <lockstep/mirrored.h>
 #include <lockstep/pipeline.h>
 
 #include <concepts>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "family_program.h"
@@ -19,6 +21,16 @@ namespace lockstep::apps {
 ///   if constexpr (kInStages<S>) return nn::ssd_stages(loss);
 template <class S>
 inline constexpr bool kInStages = std::derived_from<S, PipelineBase>;
+
+/// Throws ConfigError for devices that the stages of a pipeline cannot share.
+inline void require_stages(const Recipe& recipe, std::size_t devices) {
+  const auto stages = static_cast<std::size_t>(recipe.pipeline.stages);
+  if (devices % stages != 0)
+    throw ConfigError("pipeline.stages is " + std::to_string(stages) + ", and there are " +
+                      std::to_string(devices) + " devices: give --devices " +
+                      std::to_string(stages) +
+                      " of them or a multiple, or change pipeline.stages.");
+}
 
 /// Makes the strategy for Model(args...), and the job: use(std::unique_ptr<S>), where S is the
 /// strategy's class. A family that has put rules into `options` keeps them. A pipeline on one
@@ -35,6 +47,7 @@ std::unique_ptr<Job> on_strategy(const Recipe& recipe, MirroredOptions options, 
       return use(std::make_unique<Async<Model>>(std::move(options), args...));
     case StrategyName::pipeline:
       if (options.where.devices.size() == 1) break;
+      require_stages(recipe, options.where.devices.size());
       return use(
           std::make_unique<Pipeline<Model>>(PipelineOptions{.method = std::move(options.method),
                                                             .where = std::move(options.where),

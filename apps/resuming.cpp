@@ -6,8 +6,10 @@
 #include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <set>
 
 #include "family_program.h"
+#include "recipe/fields.h"
 #include "run_folder.h"
 
 namespace lockstep::apps {
@@ -34,6 +36,23 @@ std::string kept_text(const std::string& run) {
 
 /// The names in "name: before -> now".
 std::string name_in(const std::string& change) { return change.substr(0, change.find(':')); }
+
+/// Of what has changed, the fields that a model may be made of: "model.name: a -> b, ...".
+std::string model_changes(const FoundCheckpoint& found, const Recipe& recipe) {
+  const std::string& kept = found.checkpoint.manifest.recipe;
+  if (kept.empty()) return "";
+  Recipe copy = recipe;
+  std::set<std::string> others;
+  for (const Section& section : training_sections(copy)) others.insert(section.name);
+  std::string text;
+  for (const std::string& change :
+       differences(kept_recipe(kept, "the checkpoint's recipe"), recipe)) {
+    const auto dot = name_in(change).find('.');
+    if (dot != std::string::npos && !others.contains(change.substr(0, dot)))
+      text += (text.empty() ? "" : ", ") + change;
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -118,7 +137,8 @@ std::vector<std::string> asked_changes(const FoundCheckpoint& found, const Train
   return names;
 }
 
-void resume_trainer(Trainer& trainer, FoundCheckpoint& found, const TrainFlags& flags) {
+void resume_trainer(Trainer& trainer, FoundCheckpoint& found, const TrainFlags& flags,
+                    const Recipe& recipe) {
   Position& input = found.checkpoint.manifest.progress.input;
   if (flags.next_epoch && !input.empty()) {
     const std::int64_t epoch = input.front() + 1;
@@ -129,6 +149,11 @@ void resume_trainer(Trainer& trainer, FoundCheckpoint& found, const TrainFlags& 
     trainer.resume(found);
   } catch (const ConfigError& problem) {
     const std::string what = problem.what();
+    const std::string changed = model_changes(found, recipe);
+    if (what.find("the state") != what.npos && !changed.empty())
+      throw ConfigError("the checkpoint is of another model (" + changed + "): " + what +
+                        " Put it back, or begin a new training in another --run-dir, from these "
+                        "weights with init.weights if you like.");
     if (what.find(" is no position ") == what.npos) throw;
     throw ConfigError(what + " `lockstep resume " + flags.run_dir +
                       " --next-epoch` leaves out the rest of that epoch.");

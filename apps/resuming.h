@@ -32,8 +32,10 @@ std::vector<std::string> asked_changes(const FoundCheckpoint& found, const Train
                                        const Recipe& recipe, const Method& method);
 
 /// Makes the trainer take over the checkpoint, at the next epoch if the flags say so. Throws
-/// ConfigError, with that as a way out when the checkpoint's place in the data does not exist.
-void resume_trainer(Trainer& trainer, FoundCheckpoint& found, const TrainFlags& flags);
+/// ConfigError, with that as a way out when the checkpoint's place in the data does not exist, and
+/// with the fields that have changed when it is of another model.
+void resume_trainer(Trainer& trainer, FoundCheckpoint& found, const TrainFlags& flags,
+                    const Recipe& recipe);
 
 /// The flags of `resume RUN --from FROM`: newest, best, a step or the path of a checkpoint.
 TrainFlags flags_to_resume(TrainFlags flags, const std::string& from);

@@ -32,6 +32,7 @@ std::string write_picture(const std::string& folder, const std::string& set,
 
 void RunPictures::write(const std::string& set, const std::map<std::string, Image>& images) {
   for (const auto& [name, image] : images) try {
+      if (note_.empty() && !image.note.empty()) note_ = set + "-" + name + ": " + image.note;
       write_picture(folder_, set, name, image);
     } catch (const IoError& problem) {
       if (failed_++ == 0) first_error_ = problem.what();

@@ -22,6 +22,9 @@ class RunPictures : public Observer {
   /// Empty, or how many pictures could not be written, and why the first could not.
   std::string error() const;
 
+  /// Empty, or what could not be drawn in the first picture with a note.
+  const std::string& note() const { return note_; }
+
   void started(const TrainingStart& start) override { write("input", start.images); }
   void evaluated(const Evaluation& evaluation) override {
     write(evaluation.set, evaluation.images);
@@ -32,7 +35,7 @@ class RunPictures : public Observer {
 
   std::string folder_;
   int failed_ = 0;
-  std::string first_error_;
+  std::string first_error_, note_;
 };
 
 }  // namespace lockstep::apps

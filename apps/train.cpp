@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "console.h"
 #include "divergence.h"
 #include "exit_codes.h"
 #include "family_program.h"
@@ -50,10 +51,12 @@ void tell_dry_run(Job& job, const Recipe& recipe, const std::string& run, std::i
   std::int64_t values = 0;
   for (const torch::Tensor& parameter : job.strategy().module().parameters())
     values += parameter.numel();
+  const std::vector<std::string> names = job.strategy().device_names();
   std::string devices;
-  for (const std::string& device : job.strategy().device_names()) devices += " " + device;
+  for (const std::string& device : names) devices += " " + device;
   std::cout << "would train " << recipe.family << ", " << values << " parameters, "
-            << job.strategy().name() << " on" << devices << " in " << recipe.shards << " shards\n";
+            << job.strategy().name() << " on" << devices << "\n"
+            << shards_text(recipe.shards, job.strategy().name(), names.size()) << "\n";
   if (job.steps_per_epoch() > 0) std::cout << job.steps_per_epoch() << " steps an epoch\n";
   std::cout << "in " << run << (from > 0 ? ", from step " + std::to_string(from) : ", from step 0")
             << "\n";
@@ -132,7 +135,7 @@ TrainingEnd run_trainer(Trainer& trainer, const TrainFlags& flags, const Recipe&
     return trainer.run();
   } catch (...) {
     if (first && is_non_finite(std::current_exception()))
-      std::cerr << advice_after_divergence(flags.run_dir, recipe);
+      std::cerr << advice_after_divergence(flags.run_dir, recipe, std::current_exception());
     throw;
   }
 }
@@ -164,19 +167,19 @@ int train_with(TrainFlags flags, const std::shared_ptr<Machines>& machines,
   const auto job = make_job(recipe, strategy, files);
   if (!found) begin_anew(*job, recipe, weights, first);
   weights = {};
-  if (flags.dry_run) {
-    if (first) tell_dry_run(*job, recipe, flags.run_dir, from);
-    return kDone;
-  }
   TrainingObservers observers(flags, recipe, *job);
   TrainerOptions options = trainer_options(recipe, *job);
-  if (first) options.folder = checkpoints_of(flags.run_dir);
+  if (first && !flags.dry_run) options.folder = checkpoints_of(flags.run_dir);
   options.lock = ready.lock;
   options.on_machine_failure = flags.machines.on_machine_failure();
   options.stop = [&] { return signalled() || somebody_waits(flags.machines, machines); };
   if (found) options.changes = asked_changes(*found, flags, recipe, job->strategy().method());
   Trainer trainer(*job, std::move(options), first ? observers.all() : std::vector<Observer*>{});
-  if (found) resume_trainer(trainer, *found, flags);
+  if (found) resume_trainer(trainer, *found, flags, recipe);
+  if (flags.dry_run) {
+    if (first) tell_dry_run(*job, recipe, flags.run_dir, from);
+    return kDone;
+  }
   const bool resumed = found.has_value();
   found.reset();
   if (first) keep_recipe(flags, recipe);

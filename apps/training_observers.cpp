@@ -21,7 +21,7 @@ TensorBoardOptions board_options(const TrainFlags& flags, const Recipe& recipe, 
           .histograms_every = recipe.log.histograms_every,
           .text = "```toml\n" + print_recipe(recipe) + "```",
           .hyper_parameters = values_of(recipe),
-          .metrics = {"loss/total", job.sets().front() + "/" + recipe.evaluate.metric}};
+          .metrics = {"train/loss", tag_of_set(job.sets().front()) + "/" + recipe.evaluate.metric}};
 }
 
 }  // namespace
@@ -51,6 +51,8 @@ void TrainingObservers::tell_problems() const {
     std::cerr << "lockstep: metrics.csv is not complete: " << problem << "\n";
   if (const std::string problem = pictures_.error(); !problem.empty())
     std::cerr << "lockstep: pictures are not complete: " << problem << "\n";
+  if (const std::string& note = pictures_.note(); !note.empty())
+    std::cerr << "note: in pictures/" << note << "\n";
 }
 
 }  // namespace lockstep::apps

@@ -21,12 +21,14 @@ Section top(Recipe& own) {
               "seed for the initial weights, dropout, data order and augmentation; the same seed "
               "and shards give the same result",
               at_least(0));
-  section.add("shards", own.shards,
-              "parts of the global batch; the result depends on this number and not on the number "
-              "of devices; a resumed run keeps the number in its checkpoint unless you set "
-              "another; with async the default is 1, because one device computes all parts of a "
-              "batch",
-              from_to(1, 65536));
+  section.add(
+      "shards", own.shards,
+      "parts of the global batch; the result depends on this number and not on the number "
+      "of devices; a resumed run keeps the number in its checkpoint unless you set "
+      "another; with more shards than devices each device computes several of them, one after "
+      "the other, and needs memory for one (gradient accumulation); with async the default "
+      "is 1, because one device computes all parts of a batch",
+      from_to(1, 65536));
   section.add_choice("strategy", own.strategy,
                      {{StrategyName::mirrored, "mirrored"},
                       {StrategyName::async, "async"},

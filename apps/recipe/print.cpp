@@ -4,6 +4,7 @@
 
 #include "fields.h"
 #include "recipe.h"
+#include "rules.h"
 #include "words.h"
 
 namespace lockstep::apps {
@@ -33,8 +34,10 @@ std::string print_recipe(const Recipe& recipe) {
 std::map<std::string, std::variant<bool, double, std::string>> values_of(const Recipe& recipe) {
   Recipe copy = recipe;
   std::map<std::string, std::variant<bool, double, std::string>> values;
-  for (const Section& section : sections(copy))
-    for (const Field& field : section.fields)
+  const auto all = sections(copy);
+  for (const Section& section : all)
+    for (const Field& field : section.fields) {
+      if (!is_read(field, section, copy, all)) continue;
       std::visit(
           [&](const auto& target) {
             using T = std::decay_t<decltype(target)>;
@@ -51,6 +54,7 @@ std::map<std::string, std::variant<bool, double, std::string>> values_of(const R
               values[field.name] = text_of(field);
           },
           field.target);
+    }
   return values;
 }
 

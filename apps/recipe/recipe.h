@@ -179,7 +179,7 @@ Recipe kept_recipe(const std::string& text, const std::string& file,
 /// same recipe.
 std::string print_recipe(const Recipe& recipe);
 
-/// Every field by its name; words of enumerations and lists as texts.
+/// Every field that is read, by its name; words of enumerations and lists as texts.
 std::map<std::string, std::variant<bool, double, std::string>> values_of(const Recipe& recipe);
 
 /// What changed, a field each: "optimizer.lr: 0.1 -> 0.01".

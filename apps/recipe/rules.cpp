@@ -22,6 +22,21 @@ std::vector<Condition> conditions_of(const Field& field, const Section& section,
   return all;
 }
 
+/// The first condition that is not met, as a problem.
+std::optional<Problem> unmet_condition(const Field& field, const Section& section,
+                                       const Recipe& recipe, const std::vector<Section>& sections) {
+  for (const auto& [other, words] : conditions_of(field, section, recipe)) {
+    const std::string name = name_of(sections, other);
+    const auto& choice = std::get<Choice>(find_field(sections, name)->target);
+    const std::string& word = choice.words.at(choice.chosen());
+    if (std::ranges::count(words, word) > 0) continue;
+    return Problem{{field.address, other},
+                   "is read only when " + name + " is " + listed(words) + ", and it is " + word +
+                       ": leave it out"};
+  }
+  return std::nullopt;
+}
+
 std::optional<Problem> path_problem(const DataRecipe& data, const Family& family,
                                     const Names& name) {
   std::vector<std::string> installed;
@@ -122,19 +137,15 @@ std::optional<Problem> unread_field(const Recipe& recipe, const std::vector<Sect
   Recipe defaults(recipe.family);
   const auto unset = apps::sections(defaults);
   for (const Section& section : sections)
-    for (const Field& field : section.fields) {
-      if (text_of(field) == text_of(*find_field(unset, field.name))) continue;
-      for (const auto& [other, words] : conditions_of(field, section, recipe)) {
-        const std::string name = name_of(sections, other);
-        const auto& choice = std::get<Choice>(find_field(sections, name)->target);
-        const std::string& word = choice.words.at(choice.chosen());
-        if (std::ranges::count(words, word) > 0) continue;
-        return Problem{{field.address, other},
-                       "is read only when " + name + " is " + listed(words) + ", and it is " +
-                           word + ": leave it out"};
-      }
-    }
+    for (const Field& field : section.fields)
+      if (text_of(field) != text_of(*find_field(unset, field.name)))
+        if (auto problem = unmet_condition(field, section, recipe, sections)) return problem;
   return std::nullopt;
+}
+
+bool is_read(const Field& field, const Section& section, const Recipe& recipe,
+             const std::vector<Section>& sections) {
+  return !unmet_condition(field, section, recipe, sections);
 }
 
 std::optional<Problem> first_problem(const Recipe& recipe, const std::vector<Section>& sections) {

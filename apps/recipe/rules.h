@@ -23,6 +23,10 @@ struct Problem {
 /// by its strategy.
 std::optional<Problem> unread_field(const Recipe& recipe, const std::vector<Section>& sections);
 
+/// Whether the recipe's kind of data and its strategy read a field of a section of `sections`.
+bool is_read(const Field& field, const Section& section, const Recipe& recipe,
+             const std::vector<Section>& sections);
+
 /// The first rule that `recipe`, whose fields `sections` are, does not keep.
 std::optional<Problem> first_problem(const Recipe& recipe, const std::vector<Section>& sections);
 

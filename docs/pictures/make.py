@@ -16,6 +16,7 @@ import struct
 import subprocess
 import time
 
+from pages import pages
 from screens import screens
 from svg import Svg
 
@@ -616,6 +617,10 @@ def use(program):
     screens(program, os.path.join(DOCS, "use.svg"))
 
 
+def serve(program):
+    pages(program, DOCS)
+
+
 # Several machines: who sends what to whom, and a training that loses one of them
 
 
@@ -706,7 +711,7 @@ def machines(program):
     svg.save(os.path.join(DOCS, "machines.svg"))
 
 
-PICTURES = {"architecture": architecture, "arena": arena, "machines": machines, "text": text, "overlap": overlap, "pipeline": pipeline, "run_folder": run_folder, "strategies": strategies, "threads": threads, "use": use}
+PICTURES = {"architecture": architecture, "arena": arena, "machines": machines, "text": text, "overlap": overlap, "pipeline": pipeline, "run_folder": run_folder, "serve": serve, "strategies": strategies, "threads": threads, "use": use}
 
 
 def main():

@@ -14,8 +14,9 @@ namespace lockstep {
 struct Image {
   int width = 0, height = 0, channels = 3;
   std::vector<std::uint8_t> pixels;  ///< width * height * channels of them
+  std::string note = {};             ///< what could not be drawn as it should; files do not have it
 
-  auto fields() { return std::tie(width, height, channels, pixels); }  ///< see lockstep/travel.h
+  auto fields() { return std::tie(width, height, channels, pixels, note); }  ///< lockstep/travel.h
 };
 
 /// The bytes of a PNG file that shows `image`, which must not be empty.

@@ -12,6 +12,10 @@
 
 namespace lockstep {
 
+/// What the tags of an evaluation begin with: the name of the set, or "train_set" for one that is
+/// called train, because curves of the training are below "train/".
+std::string tag_of_set(const std::string& set);
+
 struct TensorBoardOptions {
   std::string folder = {};            ///< of the run: `tensorboard --logdir` takes it or its parent
   std::int64_t histograms_every = 0;  ///< steps: distributions of all parameters; 0: never
@@ -21,10 +25,11 @@ struct TensorBoardOptions {
   std::vector<std::string> metrics = {};  ///< tags of scalars, such as "test/accuracy"
 };
 
-/// Writes loss by device and in total, learning rate, gradient norm, clip rate, samples per second,
-/// each device's time by stage, evaluations with their pictures and texts, pictures of the input,
-/// and the model's modules as a graph. Opens its file when the training starts, and throws IoError
-/// if it cannot; trouble with the disk after that does not stop a training.
+/// Writes, below "train/", loss by device and in total, learning rate, gradient norm and clip rate;
+/// below "system/", samples per second and each device's time by stage; evaluations with their
+/// pictures and texts, pictures of the input, and the model's modules as a graph. Opens its file
+/// when the training starts, and throws IoError if it cannot; trouble with the disk after that does
+/// not stop a training.
 class TensorBoard : public Observer {
  public:
   explicit TensorBoard(TensorBoardOptions options);

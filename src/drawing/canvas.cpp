@@ -3,8 +3,11 @@
 #include <lockstep/error.h>
 
 #include <algorithm>
+#include <cstdio>
 
+#include "base/utf8.h"
 #include "drawing/png.h"
+#include "drawing/unifont.h"
 
 namespace lockstep::drawing {
 namespace {
@@ -72,17 +75,32 @@ bool inked(char letter, int x, int y) {
          '#';
 }
 
-/// The first code point's letter in the font; removes it from the text.
-char take_letter(std::string_view& text) {
-  constexpr char kFrame = 0x7f;
-  const char first = text.front();
-  text.remove_prefix(1);
-  if (first >= ' ' && first < kFrame) return first;
-  const auto continues = [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U;
-  };
-  while (!text.empty() && continues(text.front())) text.remove_prefix(1);
-  return kFrame;
+constexpr char kFrame = 0x7f;  // in the font
+
+bool is_plain(std::string_view text) {
+  return std::ranges::all_of(text, [](char letter) { return letter >= ' ' && letter < kFrame; });
+}
+
+bool needs_unifont(std::string_view text) { return !is_plain(text) && has_unifont(); }
+
+/// What is no UTF-8 counts as U+FFFD.
+char32_t take_letter(std::string_view& text) {
+  return base::take_character(text).value_or(U'\uFFFD');
+}
+
+/// Pixels a dot of Unifont: its letters are twice as high.
+int unifont_dot(int scale) { return std::max(1, scale / 2); }
+
+/// A frame where there is no such letter.
+UnifontLetter letter_or_frame(char32_t character) {
+  const UnifontLetter letter = unifont_letter(character);
+  return letter.width > 0 ? letter : unifont_letter(U'\u25A1');
+}
+
+std::string code_point(char32_t character) {
+  std::array<char, 16> text;
+  std::snprintf(text.data(), text.size(), "U+%04X", static_cast<unsigned>(character));
+  return text.data();
 }
 
 constexpr std::array<Colour, 16> kDistinct = {{{208, 28, 46},
@@ -109,9 +127,19 @@ Colour distinct_colour(int number) {
 }
 
 int text_length(std::string_view text, int scale) {
-  int letters = 0;
-  for (; !text.empty(); ++letters) take_letter(text);
-  return letters == 0 ? 0 : (letters * kPitch - 1) * scale;
+  int length = 0;
+  if (needs_unifont(text)) {
+    while (!text.empty()) length += letter_or_frame(take_letter(text)).advance;
+    return length * unifont_dot(scale);
+  }
+  for (; !text.empty(); length += kPitch) take_letter(text);
+  return length == 0 ? 0 : (length - 1) * scale;
+}
+
+int least_scale(std::string_view text) { return needs_unifont(text) ? 2 : 1; }
+
+int least_scale(const std::vector<std::string>& texts) {
+  return std::ranges::any_of(texts, needs_unifont) ? 2 : 1;
 }
 
 Canvas::Canvas(int width, int height)
@@ -157,20 +185,64 @@ void Canvas::place(int x, int y, const Image& image) {
   }
 }
 
+/// A dot of a text, `along` the line and `down` from its top.
+void Canvas::fill_dot(int x, int y, int along, int down, int size, const Lettering& lettering) {
+  if (lettering.upwards)
+    fill({x + down, y - along - size, size, size}, lettering.colour);
+  else
+    fill({x + along, y + down, size, size}, lettering.colour);
+}
+
 void Canvas::write(int x, int y, std::string_view text, const Lettering& lettering) {
+  if (needs_unifont(text))
+    write_unifont(x, y, text, lettering);
+  else
+    write_dots(x, y, text, lettering);
+}
+
+void Canvas::write_dots(int x, int y, std::string_view text, const Lettering& lettering) {
   const int scale = lettering.scale;
   for (int along = 0; !text.empty(); along += kPitch) {
-    const char letter = take_letter(text);
+    const char32_t character = take_letter(text);
+    const bool plain = character >= ' ' && character < char32_t{kFrame};
+    if (!plain) missing_.insert(character);
+    const char letter = plain ? static_cast<char>(character) : kFrame;
     for (int down = 0; down < kLetterHeight; ++down)
-      for (int dot = 0; dot < kLetterWidth; ++dot) {
-        if (!inked(letter, dot, down)) continue;
-        const int forth = (along + dot) * scale, below = down * scale;
-        if (lettering.upwards)
-          fill({x + below, y - forth - scale, scale, scale}, lettering.colour);
-        else
-          fill({x + forth, y + below, scale, scale}, lettering.colour);
-      }
+      for (int dot = 0; dot < kLetterWidth; ++dot)
+        if (inked(letter, dot, down))
+          fill_dot(x, y, (along + dot) * scale, down * scale, scale, lettering);
   }
+}
+
+/// On the same line as the other letters.
+void Canvas::write_unifont(int x, int y, std::string_view text, const Lettering& lettering) {
+  const int dot = unifont_dot(lettering.scale);
+  const int top = std::max(0, 7 * lettering.scale - UnifontLetter::kBaseline * dot);
+  for (int along = 0; !text.empty();) {
+    const char32_t character = take_letter(text);
+    if (unifont_letter(character).width == 0) missing_.insert(character);
+    const UnifontLetter letter = letter_or_frame(character);
+    for (int down = 0; down < UnifontLetter::kRows; ++down)
+      for (int at = 0; at < letter.width; ++at)
+        if (letter.inked(at, down))
+          fill_dot(x, y, (along + letter.offset + at) * dot, top + down * dot, dot, lettering);
+    along += letter.advance;
+  }
+}
+
+Image Canvas::image() && {
+  if (missing_.empty()) return std::move(image_);
+  std::string letters;
+  constexpr std::size_t kShown = 5;
+  for (std::size_t shown = 0; const char32_t character : missing_)
+    if (shown++ < kShown) letters += (shown == 1 ? "" : ", ") + code_point(character);
+  if (missing_.size() > kShown) letters += " and others";
+  image_.note =
+      letters + (missing_.size() == 1 ? " is shown as a frame: " : " are shown as frames: ");
+  image_.note += has_unifont() ? "GNU Unifont has no such letter"
+                               : "there is no " + std::string(kUnifontFile) +
+                                     "; install GNU Unifont (Debian: apt-get install unifont)";
+  return std::move(image_);
 }
 
 }  // namespace lockstep::drawing

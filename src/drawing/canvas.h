@@ -6,7 +6,10 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace lockstep::drawing {
 
@@ -17,7 +20,7 @@ struct Area {
 };
 
 struct Lettering {
-  int scale = 1;  ///< pixels a dot; a letter is 5 by 7 dots, and 1 below the line
+  int scale = 1;  ///< pixels a dot; a letter is 5 by 7 dots, and 1 below the line. See least_scale
   Colour colour = {0, 0, 0};
   bool upwards = false;  ///< turned to the left, to be read from the bottom to the top
 };
@@ -26,8 +29,13 @@ struct Lettering {
 /// white text can be read on. Then they begin again; negative numbers have one, too.
 Colour distinct_colour(int number);
 
-/// In pixels along the line, for UTF-8: a place for each code point.
+/// In pixels along the line, for UTF-8.
 int text_length(std::string_view text, int scale);
+
+/// The least scale at which a text can be read: 2 for one with letters of Unifont, which are
+/// higher.
+int least_scale(std::string_view text);
+int least_scale(const std::vector<std::string>& texts);
 
 class Canvas {
  public:
@@ -44,14 +52,21 @@ class Canvas {
   /// Copies an RGB picture, its upper left corner to (x, y).
   void place(int x, int y, const Image& image);
 
-  /// Writes UTF-8; what is not printable ASCII shows as an empty frame. The text begins at (x, y):
-  /// the upper left corner of the first letter, or, when turned, its lower left corner.
+  /// Writes UTF-8 that begins at (x, y): the upper left corner of the first letter, or, when
+  /// turned, its lower left corner. A text with more than printable ASCII is written in Unifont,
+  /// from left to right. A letter that there is none of shows as an empty frame, and the picture
+  /// has a note of it.
   void write(int x, int y, std::string_view text, const Lettering& lettering = {});
 
-  Image image() && { return std::move(image_); }
+  Image image() &&;
 
  private:
+  void fill_dot(int x, int y, int along, int down, int size, const Lettering& lettering);
+  void write_dots(int x, int y, std::string_view text, const Lettering& lettering);
+  void write_unifont(int x, int y, std::string_view text, const Lettering& lettering);
+
   Image image_;
+  std::set<char32_t> missing_;  // letters
 };
 
 }  // namespace lockstep::drawing

@@ -24,7 +24,8 @@ Ahead::Slot& Ahead::slot(std::int64_t number) {
 }
 
 bool Ahead::may_begin() const {
-  return !failed_ && !resting_ && fresh_ - next_ < static_cast<std::int64_t>(slots_.size());
+  return asked_ && !failed_ && !resting_ &&
+         fresh_ - next_ < static_cast<std::int64_t>(slots_.size());
 }
 
 void Ahead::run(const std::stop_token& stop) {
@@ -50,6 +51,7 @@ void Ahead::run(const std::stop_token& stop) {
 
 std::shared_ptr<void> Ahead::take() {
   std::unique_lock lock(mutex_);
+  if (!std::exchange(asked_, true)) begin_.notify_all();
   done_.wait(lock, [this] { return slot(next_).done; });
   if (const std::exception_ptr error = slot(next_).error) {
     const std::int64_t again = next_;

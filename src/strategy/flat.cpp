@@ -41,6 +41,10 @@ Flats slices_of(const Flats& whole, const std::vector<arena::Bucket>& buckets, i
   return slices;
 }
 
+std::string described(torch::ScalarType dtype, at::IntArrayRef sizes) {
+  return std::string(torch::toString(dtype)) + " " + c10::str(sizes);
+}
+
 std::string own_name(const arena::Seat& seat) { return seat.name; }
 
 std::vector<NamedTensor> named(const Flats& whole, const std::vector<arena::Layout>& layouts,
@@ -64,8 +68,9 @@ const torch::Tensor& ByName::at(const std::string& name, at::IntArrayRef sizes,
     throw ConfigError("the state has no '" + name + "': it is of another model or optimizer.");
   const torch::Tensor& value = *found->second;
   if (value.sizes() != sizes || value.scalar_type() != dtype)
-    throw ConfigError("'" + name + "' of the state is " + value.toString() +
-                      " of another size or type than the model's.");
+    throw ConfigError("'" + name + "' of the state is " +
+                      described(value.scalar_type(), value.sizes()) + ", and the model's is " +
+                      described(dtype, sizes) + ".");
   return value;
 }
 

@@ -50,6 +50,10 @@ struct Layout {
     scale = most <= kLargest ? 2 : 1;
     cell = most <= kLargest ? 20 : std::clamp(1600 / most, 1, 10);
     has_pieces = cell > 8 * scale;
+    if (const int least = std::max(least_scale(source), least_scale(target)); least > scale) {
+      scale = least;
+      if (has_pieces) cell = std::max(cell, 8 * scale + 1);
+    }
     line = cell >= 4 ? 1 : 0;
     margin = 8 * scale;
     row = 12 * scale;

@@ -119,7 +119,7 @@ Corpus prepare_corpus(const CorpusPairs& pairs, const CorpusOptions& options,
                       const std::string& folder, std::shared_ptr<const Tokenizer> tokens,
                       const CorpusProgress& progress) {
   constexpr const char* kNothing =
-      "there is no pair of texts to train on: nothing was read, or all of it is held out.";
+      "there is no pair of texts to train on: nothing was read, or held_out leaves none of it.";
   std::optional<PairReport> report;
   std::optional<PairSpool> spool;
   if (!tokens) {

@@ -19,6 +19,10 @@ std::string rows(const std::map<std::string, std::string>& table) {
 
 }  // namespace
 
+std::string tag_of_set(const std::string& set) {
+  return set == "train" || set == "system" ? set + "_set" : set;
+}
+
 class TensorBoard::Impl {
  public:
   explicit Impl(TensorBoardOptions options) : options_(std::move(options)) {}
@@ -64,47 +68,50 @@ class TensorBoard::Impl {
 
   void report(const TrainingReport& report) {
     const std::int64_t step = report.progress.step;
-    if (report.losses.empty()) writer_->scalar("loss/total", step, report.loss);
-    for (const auto& [phase, loss] : report.losses) writer_->scalar("loss/" + phase, step, loss);
-    for (const auto& [name, value] : report.metrics)
-      writer_->scalar((name.find('/') == std::string::npos ? "train/" : "") + name, step, value);
-    writer_->scalar("train/learning_rate", step, report.learning_rate);
-    writer_->scalar("train/gradient_norm", step, report.gradient_norm);
-    writer_->scalar("train/clip_rate", step, report.clip_rate);
-    if (report.rows_per_second)
-      writer_->scalar("train/samples_per_second", step, *report.rows_per_second);
+    const auto train = [&](const std::string& name, double value) {
+      writer_->scalar("train/" + name, step, value);
+    };
+    const auto system = [&](const std::string& name, double value) {
+      writer_->scalar("system/" + name, step, value);
+    };
+    if (report.losses.empty()) train("loss", report.loss);
+    for (const auto& [phase, loss] : report.losses) train("loss/" + phase, loss);
+    for (const auto& [name, value] : report.metrics) train(name, value);
+    train("learning_rate", report.learning_rate);
+    train("gradient_norm", report.gradient_norm);
+    train("clip_rate", report.clip_rate);
+    train("epoch", static_cast<double>(report.progress.epoch()));
     if (const Staleness& staleness = report.staleness; !staleness.steps.empty()) {
-      writer_->scalar("staleness/mean", step, staleness.mean());
-      writer_->scalar("staleness/max", step, static_cast<double>(staleness.most()));
+      train("staleness/mean", staleness.mean());
+      train("staleness/max", static_cast<double>(staleness.most()));
       std::vector<float> each;
       for (const auto& [late, steps] : staleness.steps)
         each.insert(each.end(), static_cast<std::size_t>(steps), static_cast<float>(late));
-      writer_->histogram("staleness", step, each);
+      writer_->histogram("train/staleness", step, each);
     }
-    writer_->scalar("train/epoch", step, static_cast<double>(report.progress.epoch()));
+    if (report.rows_per_second) system("samples_per_second", *report.rows_per_second);
     for (const TowerReport& tower : report.towers) {
-      if (!std::isnan(tower.loss)) writer_->scalar("loss/" + tower.device, step, tower.loss);
+      if (!std::isnan(tower.loss)) train("loss/" + tower.device, tower.loss);
       for (const auto& [stage, time] : kStageTimes)
-        writer_->scalar("time_" + std::string(stage) + "/" + tower.device, step,
-                        (tower.*time).count());
+        system("time_" + std::string(stage) + "/" + tower.device, (tower.*time).count());
       if (tower.peak_bytes > 0)
-        writer_->scalar("memory_peak_bytes/" + tower.device, step,
-                        static_cast<double>(tower.peak_bytes));
+        system("memory_peak_bytes/" + tower.device, static_cast<double>(tower.peak_bytes));
     }
   }
 
   void evaluation(const Evaluation& evaluation) {
+    const std::string group = tag_of_set(evaluation.set) + "/";
     for (const auto& [name, value] : evaluation.metrics)
-      writer_->scalar(evaluation.set + "/" + name, evaluation.step, value);
+      writer_->scalar(group + name, evaluation.step, value);
     for (const auto& [name, image] : evaluation.images)
-      writer_->image(evaluation.set + "/" + name, evaluation.step, image);
+      writer_->image(group + name, evaluation.step, image);
     for (const auto& [name, text] : evaluation.texts)
-      writer_->text(evaluation.set + "/" + name, evaluation.step, text);
+      writer_->text(group + name, evaluation.step, text);
   }
 
   void save(const SaveReport& report) {
-    writer_->scalar("save/stood_still_seconds", report.step, report.stood_still.count());
-    writer_->scalar("save/seconds", report.step, report.took.count());
+    writer_->scalar("system/save_stood_still_seconds", report.step, report.stood_still.count());
+    writer_->scalar("system/save_seconds", report.step, report.took.count());
   }
 
   std::string error() const {

@@ -15,10 +15,11 @@ using namespace drawing;
 
 /// How large things are drawn on a picture, in pixels.
 struct BoxStyle {
-  explicit BoxStyle(const Image& image) {
+  BoxStyle(const Image& image, const std::vector<DrawnBox>& boxes) {
     const double side = (image.width + image.height) / 2.0;
     thickness = std::max(1, static_cast<int>(std::lround(side / 200)));
     scale = std::max(1, static_cast<int>(std::lround(side / 350)));
+    for (const DrawnBox& box : boxes) scale = std::max(scale, least_scale(box.text));
     padding = 2 * scale;
     tag_height = 8 * scale + 2 * padding - scale;
   }
@@ -85,7 +86,7 @@ std::string name_of_label(int label, const std::vector<std::string>& classes) {
 }  // namespace
 
 void draw_boxes(Image& image, const std::vector<DrawnBox>& boxes) {
-  const BoxStyle style(image);
+  const BoxStyle style(image, boxes);
   std::vector<PlacedFrame> frames;
   std::vector<PlacedTag> tags;
   for (const DrawnBox& drawn : boxes) {

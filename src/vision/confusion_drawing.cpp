@@ -29,6 +29,10 @@ struct ConfusionLayout {
     scale = has_numbers ? 2 : 1;
     cell = has_numbers ? 29 * scale : std::clamp(900 / classes, 1, 20);
     has_names = cell > 8 * scale;
+    if (least_scale(names) > scale) {
+      scale = least_scale(names);
+      if (has_names) cell = std::max(cell, 8 * scale + 1);
+    }
     line = cell >= 4 ? 1 : 0;
     margin = 8 * scale;
     row = 12 * scale;

@@ -190,6 +190,9 @@ TEST(Families, ARecipePrintsTheFieldsOfItsOwnOnly) {
   }
   EXPECT_EQ(texts.find("[model]"), std::string::npos);
   EXPECT_FALSE(values_of(read("")).contains("seq2seq.layers"));
+  EXPECT_FALSE(values_of(read("")).contains("data.size")) << "of folders only";
+  EXPECT_FALSE(values_of(read("")).contains("async.delay"));
+  EXPECT_TRUE(values_of(read("", {"strategy=async"})).contains("async.delay"));
 }
 
 TEST(Families, ABatchGrowsWhereverItsSizeIsSaid) {

@@ -30,18 +30,18 @@ class RunTest(support.ProgramTest):
         events.Reload()
         tags = events.Tags()
         reports = self.result.events("report")
-        for tag, key in (("loss/total", "loss"), ("train/learning_rate", "learning_rate"),
+        for tag, key in (("train/loss", "loss"), ("train/learning_rate", "learning_rate"),
                          ("train/gradient_norm", "gradient_norm"), ("train/clip_rate", "clip_rate"),
-                         ("train/samples_per_second", "samples_per_second")):
+                         ("system/samples_per_second", "samples_per_second")):
             shown = [(scalar.step, scalar.value) for scalar in events.Scalars(tag)]
             self.assertEqual([step for step, _ in shown], [report["step"] for report in reports], tag)
             for (_, value), report in zip(shown, reports):
                 self.assertAlmostEqual(value, report[key], delta=1e-5 * abs(report[key]) + 1e-7, msg=tag)
         for i, device in enumerate(("cpu:0", "cpu:1")):
-            losses = [scalar.value for scalar in events.Scalars(f"loss/{device}")]
+            losses = [scalar.value for scalar in events.Scalars(f"train/loss/{device}")]
             self.assertAlmostEqual(losses[-1], reports[-1]["towers"][i]["loss"], places=5)
             for stage in STAGES:
-                self.assertIn(f"time_{stage}/{device}", tags["scalars"])
+                self.assertIn(f"system/time_{stage}/{device}", tags["scalars"])
         accuracy = [(scalar.step, scalar.value) for scalar in events.Scalars("test/accuracy")]
         told = [(e["step"], e["metrics"]["accuracy"]) for e in self.result.events("evaluation")]
         self.assertEqual([step for step, _ in accuracy], [20, 40])
@@ -51,6 +51,7 @@ class RunTest(support.ProgramTest):
         self.assertTrue(events.Images("test/confusion")[0].encoded_image_string.startswith(b"\x89PNG"))
         self.assertIn("parameters/conv1.weight", tags["tensors"])
         self.assertIn("_hparams_/session_start_info", events.summary_metadata)
+        self.assertEqual({"train", "test", "system"}, {tag.split("/")[0] for tag in tags["scalars"]})
         nodes = {node.name: node for node in self.graph(events).node}
         self.assertEqual(nodes["conv1"].op, "Conv2d")
         self.assertFalse([node.name for node in nodes.values() if node.input], "no arrow is made up")

@@ -215,7 +215,7 @@ TEST(AsyncTraining, AReportSaysHowLateGradientsWereAndAddsUp) {
   std::ostringstream bytes;
   for (const auto& entry : fs::directory_iterator(folder))
     bytes << std::ifstream(entry.path(), std::ios::binary).rdbuf();
-  for (const char* tag : {"staleness/mean", "staleness/max", "loss/cpu:0"})
+  for (const char* tag : {"train/staleness/mean", "train/staleness/max", "train/loss/cpu:0"})
     EXPECT_NE(bytes.str().find(tag), std::string::npos) << tag;
 }
 

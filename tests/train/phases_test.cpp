@@ -226,10 +226,16 @@ TEST(Phases, TensorBoardHasACurveForEach) {
   std::ostringstream bytes;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     bytes << std::ifstream(entry.path(), std::ios::binary).rdbuf();
-  for (const char* tag : {"loss/discriminator", "loss/generator", "discriminator/real"})
+  for (const char* tag :
+       {"train/loss/discriminator", "train/loss/generator", "train/discriminator/real"})
     EXPECT_NE(bytes.str().find(tag), std::string::npos) << tag;
-  for (const char* tag : {"loss/total", "loss/cpu:0"})
-    EXPECT_EQ(bytes.str().find(tag), std::string::npos) << tag;
+  EXPECT_EQ(bytes.str().find("train/loss/cpu:0"), std::string::npos);
+}
+
+TEST(TensorBoardTags, ASetThatIsCalledTrainIsNotTheTraining) {
+  EXPECT_EQ(tag_of_set("test"), "test");
+  EXPECT_EQ(tag_of_set("train"), "train_set");
+  EXPECT_EQ(tag_of_set("system"), "system_set");
 }
 
 template <class Program>

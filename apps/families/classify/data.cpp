@@ -8,18 +8,21 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iostream>
 
 #include "families/classify/recipe.h"
+#include "notes.h"
 #include "recipe/family.h"
 #include "training_batches.h"
 
 namespace lockstep::apps {
 namespace {
 
-/// Both parts of a set of images, as streams of batches made ahead.
-template <class Images>
-ClassifyData data_of(const Recipe& recipe, Images train, Images test, ImageMeaning meaning) {
+/// Both parts of a set of images, as streams of batches made ahead. `open_train` is not called to
+/// evaluate: then what is evaluated stands in for it, and nobody trains on it.
+template <class Images, class OpenTrain>
+ClassifyData data_of(const Recipe& recipe, DataUse use, Images test, ImageMeaning meaning,
+                     const OpenTrain& open_train) {
+  Images train = use == DataUse::evaluate ? test : open_train();
   if (train.classes() != test.classes())
     throw ConfigError(
         "the classes of data.test_path are not those of data.path: " +
@@ -30,7 +33,8 @@ ClassifyData data_of(const Recipe& recipe, Images train, Images test, ImageMeani
                       " on: give more images, or change data.held_out.");
   meaning.classes = train.classes();
   const input::Prefetch ahead{.depth = recipe.data.prefetch, .workers = recipe.data.workers};
-  const auto batches = training_batches(recipe, own<ClassifyRecipe>(recipe).rest, std::move(train));
+  const Rest rest = use == DataUse::evaluate ? Rest::keep : own<ClassifyRecipe>(recipe).rest;
+  const auto batches = training_batches(recipe, rest, std::move(train));
   const auto test_batches = input::batch(std::move(test), recipe.data.test_batch);
   input::Prefetch once = ahead;
   once.epochs = 1;
@@ -43,11 +47,9 @@ ClassifyData data_of(const Recipe& recipe, Images train, Images test, ImageMeani
           .test = [=] { return input::prefetch(test_batches, once); }};
 }
 
-void note_on_data(const std::string& text) { std::cerr << "note: " << text << "\n"; }
-
 void tell_counts(std::int64_t train, std::int64_t test, std::size_t classes) {
-  note_on_data(std::to_string(train) + " images to train on, " + std::to_string(test) +
-               " to evaluate on, " + std::to_string(classes) + " classes");
+  tell_note(std::to_string(train) + " images to train on, " + std::to_string(test) +
+            " to evaluate on, " + std::to_string(classes) + " classes");
 }
 
 /// "a 12, b 20", the first ones.
@@ -89,39 +91,37 @@ std::string sizes_text(const vision::ImageFolder& images) {
 }
 
 void tell_folder(const std::string& name, const vision::ImageFolder& images) {
-  note_on_data(name + ": " + counts_text(images));
-  if (const std::string sizes = sizes_text(images); !sizes.empty())
-    note_on_data(name + ": " + sizes);
+  tell_note(name + ": " + counts_text(images));
+  if (const std::string sizes = sizes_text(images); !sizes.empty()) tell_note(name + ": " + sizes);
   for (const auto& [what, count] : images.ignored())
-    note_on_data(name + ": ignored: " + std::to_string(count) + " " + what);
+    tell_note(name + ": ignored: " + std::to_string(count) + " " + what);
 }
 
 /// Images in a folder by class: with a folder to evaluate on, or some held out.
-ClassifyData folder_data(const Recipe& recipe, bool quiet) {
+ClassifyData folder_data(const Recipe& recipe, DataUse use) {
   const auto& how = own<ClassifyRecipe>(recipe);
   vision::ImageFolderOptions options{
       .size = how.size,
       .held_out = how.held_out,
       .subset = vision::Subset::test,
       .on_broken = how.refuse_bad ? vision::OnBroken::refuse : vision::OnBroken::leave_out,
-      .tell = [](const std::string& problem) { note_on_data(problem + "; it is left out"); }};
+      .tell = broken_files("it is left out")};
   const std::string& test_path = how.test_path.empty() ? recipe.data.path : how.test_path;
-  vision::ImageFolder test(test_path, options);
-  options.subset = vision::Subset::train;
-  options.augment = how.augment;
-  options.seed = static_cast<std::uint64_t>(recipe.seed);
-  if (!how.refuse_bad) options.on_broken = vision::OnBroken::stand_in;
-  options.tell = [](const std::string& problem) {
-    note_on_data(problem + "; the next image stands in for it");
-  };
-  vision::ImageFolder train(recipe.data.path, options);
-  if (!quiet) {
-    tell_counts(train.size(), test.size(), train.classes().size());
-    tell_folder("to train on", train);
-    if (!how.test_path.empty()) tell_folder("to evaluate on", test);
-  }
-  return data_of(recipe, std::move(train), std::move(test),
-                 {.channels = 3, .normalisation = options.normalisation});
+  const vision::ImageFolder test(test_path, options);
+  return data_of(recipe, use, test, {.channels = 3, .normalisation = options.normalisation}, [&] {
+    options.subset = vision::Subset::train;
+    options.augment = how.augment;
+    options.seed = static_cast<std::uint64_t>(recipe.seed);
+    if (!how.refuse_bad) options.on_broken = vision::OnBroken::stand_in;
+    options.tell = broken_files("the next image stands in for it");
+    vision::ImageFolder train(recipe.data.path, options);
+    if (use == DataUse::train) {
+      tell_counts(train.size(), test.size(), train.classes().size());
+      tell_folder("to train on", train);
+      if (!how.test_path.empty()) tell_folder("to evaluate on", test);
+    }
+    return train;
+  });
 }
 
 }  // namespace
@@ -131,11 +131,11 @@ int image_side(const Recipe& recipe) {
   return recipe.data.kind == "fashion_mnist" ? 28 : 32;
 }
 
-ClassifyData classify_data(const Recipe& recipe, bool quiet) {
+ClassifyData classify_data(const Recipe& recipe, DataUse use) {
   const auto& how = own<ClassifyRecipe>(recipe);
   const std::string& path = recipe.data.path;
   const auto seed = static_cast<std::uint64_t>(recipe.seed);
-  if (recipe.data.kind == "folder") return folder_data(recipe, quiet);
+  if (recipe.data.kind == "folder") return folder_data(recipe, use);
   const bool grey = recipe.data.kind == "fashion_mnist";
   const auto set_of = [&](vision::Subset subset, const vision::ImageSetOptions& options) {
     return grey ? vision::fashion_mnist_set(
@@ -144,13 +144,15 @@ ClassifyData classify_data(const Recipe& recipe, bool quiet) {
   };
   vision::ImageSetOptions options{.normalisation = grey ? vision::fashion_mnist_normalisation()
                                                         : vision::cifar10_normalisation()};
-  vision::ImageSet test = set_of(vision::Subset::test, options);
-  options.augment = how.augment;
-  options.seed = seed;
-  vision::ImageSet train = set_of(vision::Subset::train, options);
-  if (!quiet) tell_counts(train.size(), test.size(), train.classes().size());
-  return data_of(recipe, std::move(train), std::move(test),
-                 {.channels = grey ? 1 : 3, .normalisation = options.normalisation});
+  const vision::ImageSet test = set_of(vision::Subset::test, options);
+  const ImageMeaning meaning{.channels = grey ? 1 : 3, .normalisation = options.normalisation};
+  return data_of(recipe, use, test, meaning, [&] {
+    options.augment = how.augment;
+    options.seed = seed;
+    vision::ImageSet train = set_of(vision::Subset::train, options);
+    if (use == DataUse::train) tell_counts(train.size(), test.size(), train.classes().size());
+    return train;
+  });
 }
 
 }  // namespace lockstep::apps

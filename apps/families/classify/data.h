@@ -28,8 +28,11 @@ struct ClassifyData {
   std::function<ImageBatches()> test;   ///< once through
 };
 
-/// Says on the error stream what there is and what is ignored, unless `quiet`.
-ClassifyData classify_data(const Recipe& recipe, bool quiet = false);
+enum class DataUse { train, resume, evaluate };
+
+/// Says on the error stream what there is and what is ignored when a training begins. To evaluate,
+/// images to train on are not looked for, and need not be there.
+ClassifyData classify_data(const Recipe& recipe, DataUse use = DataUse::train);
 
 /// Height and width of the images that the model sees.
 int image_side(const Recipe& recipe);

@@ -47,11 +47,12 @@ void require_layers(const Recipe& recipe, S& strategy) {
 
 template <class Model, class ModelOptions>
 std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const ClassifyData& data,
-                            const ModelOptions& shape, bool details) {
-  require_rows(recipe, data.fewest_rows, [&] {
-    const torch::NoGradGuard no_gradients;
-    Model(shape).forward(torch::zeros({1, data.meaning.channels, data.size, data.size}));
-  });
+                            const ModelOptions& shape, DataUse data_use) {
+  if (data_use != DataUse::evaluate)
+    require_rows(recipe, data.fewest_rows, [&] {
+      const torch::NoGradGuard no_gradients;
+      Model(shape).forward(torch::zeros({1, data.meaning.channels, data.size, data.size}));
+    });
   const auto use = [&]<class S>(std::unique_ptr<S> strategy) {
     require_layers(recipe, *strategy);
     auto job = std::make_unique<StrategyJob<S, ImageBatch>>(
@@ -62,7 +63,8 @@ std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const
         [](Model& model, const ImageBatch& batch) {
           return vision::classify(model.forward(batch.data), batch.target);
         },
-        [details, classes = data.meaning.classes](const vision::Classification& result) {
+        [details = data_use == DataUse::evaluate,
+         classes = data.meaning.classes](const vision::Classification& result) {
           Summary made = summary(result.metrics);
           if (!result.confusion.defined()) return made;
           made.images["confusion"] = vision::confusion_picture(result, classes);
@@ -76,14 +78,17 @@ std::unique_ptr<Job> job_of(const Recipe& recipe, MirroredOptions options, const
 
 std::unique_ptr<Job> classify_job(const Recipe& recipe, MirroredOptions options,
                                   const JobFiles& files) {
-  const ClassifyData data = classify_data(recipe, /*quiet=*/files.kept.contains(kImagesFile));
+  const DataUse use = files.evaluation                   ? DataUse::evaluate
+                      : files.kept.contains(kImagesFile) ? DataUse::resume
+                                                         : DataUse::train;
+  const ClassifyData data = classify_data(recipe, use);
   compare_meaning(data.meaning, files.kept);
   const ImageShape shape{.channels = data.meaning.channels,
                          .size = data.size,
                          .classes = std::ssize(data.meaning.classes)};
   return with_model(own<ClassifyRecipe>(recipe).model, shape,
                     [&]<class Model>(std::type_identity<Model>, const auto& model_options) {
-                      return job_of<Model>(recipe, options, data, model_options, files.details);
+                      return job_of<Model>(recipe, options, data, model_options, use);
                     });
 }
 

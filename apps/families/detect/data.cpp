@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
 #include <sstream>
 
 #include "families/detect/model.h"
 #include "families/detect/recipe.h"
 #include "families/detect/scenes.h"
+#include "notes.h"
 #include "recipe/family.h"
 #include "terminal.h"
 
@@ -24,8 +24,6 @@ struct Sets {
   BoxSet train;
   std::vector<std::pair<std::string, BoxSet>> tests;
 };
-
-void say(const std::string& text) { std::cerr << "note: " << text << "\n"; }
 
 std::string folder_of(const std::string& file) { return fs::path(file).parent_path().string(); }
 
@@ -64,7 +62,7 @@ std::string scenes_folder() {
   const std::string folder = default_scenes();
   if (fs::exists(folder + "/train.json")) return folder;
   StatusLine line;
-  if (!line.terminal()) say("makes scenes of cut-outs in " + folder);
+  if (!line.terminal()) tell_note("makes scenes of cut-outs in " + folder);
   make_scenes({.folder = folder}, [&](std::int64_t done, std::int64_t total) {
     if (line.due())
       line.show("makes scenes " + bar(static_cast<double>(done) / static_cast<double>(total), 20));
@@ -143,12 +141,12 @@ void tell(const std::string& name, const BoxSet& set) {
     text += (i == 0 ? ": " : ", ") + set.classes[i] + " " + std::to_string(counts[i]);
   if (counts.size() > kMostNames)
     text += " and " + std::to_string(counts.size() - kMostNames) + " classes more";
-  say(text);
+  tell_note(text);
   for (std::size_t kind = 0; kind < vision::kBoxFaultKinds; ++kind)
     if (set.report.counts[kind] > 0)
-      say("  " + std::string(vision::about(static_cast<vision::BoxFault>(kind))) + ": " +
-          std::to_string(set.report.counts[kind]));
-  for (const std::string& example : set.report.examples) say("    " + example);
+      tell_note("  " + std::string(vision::about(static_cast<vision::BoxFault>(kind))) + ": " +
+                std::to_string(set.report.counts[kind]));
+  for (const std::string& example : set.report.examples) tell_note("    " + example);
 }
 
 std::shared_ptr<const BoxSet> checked(const std::string& name, BoxSet set, const Recipe& recipe,
@@ -212,8 +210,9 @@ DetectData detect_data(const Recipe& recipe, const JobFiles& files) {
   const bool quiet = files.kept.contains(kClassesFile);  // it was said at the first start
   DetectData data{.classes = {sets.train.classes, sets.train.class_ids}, .train = {}, .tests = {}};
   compare_classes(data.classes, files);
-  data.train = checked("train", std::move(sets.train), recipe, quiet);
-  if (data.train->boxes() == 0)
+  data.train = files.evaluation ? std::make_shared<const BoxSet>(std::move(sets.train))
+                                : checked("train", std::move(sets.train), recipe, quiet);
+  if (data.train->boxes() == 0 && !files.evaluation)
     throw ConfigError("there is not a single box to train on in the " +
                       std::to_string(data.train->pictures.size()) +
                       " pictures of data.path: check that annotations belong to these pictures.");
@@ -236,9 +235,7 @@ vision::BoxedPicturesOptions picture_options(const Recipe& recipe, std::size_t c
           .anchors = vision::make_anchors(nn::anchor_options(shape)),
           .matching = {.overlap = its.loss.match_overlap},
           .on_broken = on_broken,
-          .tell = [training](const std::string& problem) {
-            say(problem + (training ? "; the next picture stands in for it" : "; it is left out"));
-          }};
+          .tell = broken_files(training ? "the next picture stands in for it" : "it is left out")};
 }
 
 }  // namespace lockstep::apps

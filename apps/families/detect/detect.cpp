@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "exit_codes.h"
 #include "families/detect/detector.h"
@@ -80,6 +81,8 @@ class Results {
     if (flags_.out.empty() || flags_.plain) return;
     vision::draw_boxes(loaded.picture, vision::drawn(found, classes_.names, 0));
     write_file(flags_.out + "/" + name + ".jpg", jpeg(loaded.picture));
+    if (const std::string& note = loaded.picture.note; !note.empty() && !std::exchange(told_, true))
+      std::cerr << "note: in the pictures " << note << "\n";
   }
 
   void finish() const {
@@ -130,6 +133,7 @@ class Results {
   nlohmann::ordered_json all_;
   std::set<std::string> names_;
   std::int64_t number_ = 0, things_ = 0;
+  bool told_ = false;
 };
 
 std::string line_of(const std::string& path, const std::vector<vision::Detection>& found,

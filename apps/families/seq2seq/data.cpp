@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
 
 #include "families/seq2seq/pairs.h"
 #include "families/seq2seq/recipe.h"
+#include "notes.h"
 #include "recipe/family.h"
 #include "run_folder.h"
 #include "terminal.h"
@@ -19,14 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void note(const std::string& text) { std::cerr << "note: " << text << "\n"; }
-
 void tell(const text::PairReport& report) {
   for (std::size_t fault = 0; fault < report.bad.size(); ++fault)
     if (report.bad[fault] > 0)
-      note(std::string("pairs skipped, ") + text::kPairFaults[fault] + ": " +
-           std::to_string(report.bad[fault]));
-  for (const std::string& example : report.examples) note("  " + example);
+      tell_note(std::string("pairs skipped, ") + text::kPairFaults[fault] + ": " +
+                std::to_string(report.bad[fault]));
+  for (const std::string& example : report.examples) tell_note("  " + example);
 }
 
 /// A folder for files of this process, gone with it.
@@ -90,8 +88,8 @@ text::BucketedPairs test_batches(const Recipe& recipe, const text::PairFile& pai
 
 void tell_too_long(const text::BucketedPairs& pairs, const std::string& which, bool cut) {
   if (const std::int64_t count = pairs.too_long(); count > 0)
-    note(std::to_string(count) + " " + which + " too long for every bucket: " +
-         (cut ? "cut" : "left out (text.cut = true would cut them)"));
+    tell_note(std::to_string(count) + " " + which + " too long for every bucket: " +
+              (cut ? "cut" : "left out (text.cut = true would cut them)"));
 }
 
 }  // namespace
@@ -126,9 +124,9 @@ TextData text_data(const Recipe& recipe, const JobFiles& files) {
                 .test_pairs = tested,
                 .held_out = held_out};
   if (known) return data;  // it was said at the first start
-  note(std::to_string(corpus.train.size()) + " pairs to train on, " +
-       (held_out ? std::to_string(corpus.test.size()) + " held out" : "none held out") + ", " +
-       std::to_string(corpus.tokens->size()) + " tokens");
+  tell_note(std::to_string(corpus.train.size()) + " pairs to train on, " +
+            (held_out ? std::to_string(corpus.test.size()) + " held out" : "none held out") + ", " +
+            std::to_string(corpus.tokens->size()) + " tokens");
   tell_too_long(data.train, "of them", its.text.cut);
   if (held_out) tell_too_long(data.test, "of those held out", its.text.cut);
   return data;

@@ -21,8 +21,9 @@ struct Prefetch {
   std::int64_t epochs = kEndless;
 };
 
-/// Runs numbered work ahead of its consumer and hands the results out in order. Workers compute
-/// with one thread each. The destructor waits for work that has begun.
+/// Runs numbered work ahead of its consumer and hands the results out in order. Work begins with
+/// the first take(), so what nobody takes costs nothing. Workers compute with one thread each. The
+/// destructor waits for work that has begun.
 class Ahead {
  public:
   /// Null is the end. Called from the workers; what it throws comes out of take().
@@ -62,6 +63,7 @@ class Ahead {
   std::int64_t next_ = 0;    // to hand out
   std::int64_t fresh_ = 0;   // to begin
   int running_ = 0;
+  bool asked_ = false;    // nothing is begun before take() was called
   bool failed_ = false;   // nothing is begun until take() has thrown it
   bool resting_ = false;  // nor while restart() is at work
 

@@ -166,14 +166,16 @@ class Help(ProgramTest):
         self.assertRegex(self.call("--version").out, r"^lockstep \d+\.\d+\.\d+\n$")
         result = self.call("trian", "fashion")
         self.assertExit(2, result)
-        self.assertIn("trian", result.err)
+        self.assertIn("lockstep: there is no command 'trian'; did you mean 'train'? There are: train, resume", result.err)
 
     def test_mistakes_in_flags_are_named_in_words(self):
         for arguments, words in (
                 (["train", "fashion", "--devces", "cpu:0"], "lockstep train has no flag --devces; did you mean '--devices'?"),
                 (["train", "fashion", "--shards", "0"], "'0' is no whole number of at least 1"),
                 (["scaling", "fashion", "--seconds", "-1"], "'-1' is no number above 0"),
-                (["completion", "tcsh"], "bash,zsh,fish"),
+                (["completion", "tcsh"], "lockstep completion: shell: tcsh not in {bash,zsh,fish}; `lockstep completion "
+                 "--help` shows its flags"),
+                (["train"], "lockstep train: recipe is required"),
                 (["train", "fashion", "--placement", "strict", "--devices", "cpu:99"], "there is no cpu:99")):
             with self.subTest(arguments):
                 result = self.call(*arguments)

@@ -1,7 +1,9 @@
 """`lockstep train imagefolder`: a folder of one's own images."""
 
 import os
+import resource
 import struct
+import subprocess
 import zlib
 
 import support
@@ -18,6 +20,9 @@ def png(path, width, height, colour):
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
                    chunk(b"IDAT", zlib.compress(row * height)) + chunk(b"IEND", b""))
+
+
+SMALL = ("--set", "model.name=convnet", "--set", "model.width=4")
 
 
 class ImageTest(support.ProgramTest):
@@ -73,6 +78,62 @@ class Images(ImageTest):
             self.assertIn(what, told[0])
         one = self.call(*self.arguments("verify", "imagefolder", "--devices", "cpu:0-1", "--steps", "2"))
         self.assertIn("equal, bit for bit", one.out)
+
+    def test_only_the_first_of_many_damaged_images_are_named(self):
+        for i in range(30):
+            with open(f"{self.folder}/train/blue/broken{i}.png", "wb"):
+                pass
+        result = self.train("imagefolder", *SMALL, "--set", "train.steps=9", "--set", "data.batch=8")
+        self.assertEqual(result.code, 0, result)
+        self.assertEqual(10, result.err.count("the next image stands in for it"), result)
+
+    def test_an_evaluation_reads_only_what_it_evaluates(self):
+        self.assertEqual(self.train("imagefolder", *SMALL).code, 0)
+        os.rename(f"{self.folder}/train", f"{self.folder}/gone")
+        result = self.call("evaluate", self.run_path())
+        self.assertEqual(result.code, 0, result)
+        held = [flag for field in ("data.test_path=", "data.held_out=0.4", f"data.path={self.folder}/gone")
+                for flag in ("--set", field)]
+        self.assertEqual(self.call(*self.arguments("train", "imagefolder", "--run-dir", self.run_path("held"), *SMALL,
+                                                   *held)).code, 0)
+        for root, _, files in os.walk(f"{self.folder}/gone"):
+            for file in files:
+                os.truncate(f"{root}/{file}", 60)
+        result = self.call("evaluate", self.run_path("held"))
+        self.assertIn("it is left out", result.err)
+        self.assertNotIn("stands in for it", result.err, "images to train on are not read")
+
+    def test_classes_may_have_names_in_any_script(self):
+        for part in ("train", "test"):
+            os.rename(f"{self.folder}/{part}/blue", f"{self.folder}/{part}/猫")
+            os.rename(f"{self.folder}/{part}/red", f"{self.folder}/{part}/\U0001F431 red")
+        result = self.train("imagefolder", *SMALL)
+        self.assertEqual(result.code, 0, result)
+        self.assertIn("note: in pictures/test-confusion: U+1F431 is shown as a frame: GNU Unifont has no such letter",
+                      result.err)
+        evaluated = self.call("evaluate", self.run_path(), "--pictures", self.run_path("pictures"))
+        self.assertIn("note: in that picture U+1F431 is shown as a frame", evaluated.err)
+        self.assertRegex(evaluated.out, r"\nclass   images .*\n(.*\n)?猫      2 ", "columns are as wide as a terminal shows them")
+
+    def test_another_model_than_the_checkpoints_is_refused_with_the_field(self):
+        self.assertEqual(self.train("imagefolder", *SMALL).code, 0)
+        for dry in ((), ("--dry-run",)):
+            result = self.call("resume", self.run_path(), "--set", "model.width=8", "--set", "train.steps=3", *dry)
+            self.assertEqual(result.code, 2, result)
+            self.assertRegex(result.err, r"of another model \(model\.width: 4 -> 8\): 'conv1.weight' of the state is "
+                             r"Float \[4, 3, 3, 3\], and the model's is Float \[8, 3, 3, 3\]\.")
+
+    def test_too_little_memory_is_told_with_what_to_change(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (64 << 30, 64 << 30))
+
+        arguments = self.arguments("train", "imagefolder", "--dry-run", "--set", "model.name=convnet", "--set",
+                                   "model.width=4096", "--set", "data.size=4096")
+        done = subprocess.run([support.PROGRAM, *arguments], cwd=self.folder, capture_output=True, text=True,
+                              preexec_fn=limit, timeout=support.TIMEOUT)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("a smaller data.batch, smaller images or texts, or a smaller model need less", done.stderr)
+        self.assertNotIn("frame #", done.stderr)
 
     def test_what_is_there_and_what_is_ignored_is_said(self):
         os.makedirs(f"{self.folder}/train/red/more")

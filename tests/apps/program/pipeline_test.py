@@ -118,7 +118,7 @@ class Pipeline(ProgramTest):
         refused("async.delay is read only when strategy is async", "cpu:0-1", "pipeline", "async.delay=1")
         refused("pipeline.stages is 4, and models of the family seq2seq are cut into 2 or 3", "cpu:0-3", "pipeline",
                 "pipeline.stages=4")
-        refused("there are 3 devices for 2 stages; give one device for each stage, or a multiple", "cpu:0-2",
+        refused("pipeline.stages is 2, and there are 3 devices: give --devices 2 of them or a multiple", "cpu:0-2",
                 "pipeline")
         result = self.call("verify", *self.images("pipeline.stages=4"), "--devices", "cpu:0-3")
         self.assertExit(2, result)

@@ -89,7 +89,7 @@ class ResumeCommand(ProgramTest):
     def test_a_dry_run_says_what_would_be_and_writes_nothing(self):
         result = self.call(*self.train_arguments(self.run_path("dry"), 10, log="text"), "--dry-run")
         self.assertExit(0, result)
-        self.assertSays(r"would train classify, \d+ parameters, mirrored on cpu:0 in 4 shards 8 steps an epoch", result.out)
+        self.assertSays(r"would train classify, \d+ parameters, mirrored on cpu:0 in 4 shards, one after the other \(gradient accumulation\) 8 steps an epoch", result.out)
         self.assertFalse(os.path.exists(self.run_path("dry")))
 
     def test_quiet_prints_the_last_line_only(self):
@@ -138,6 +138,16 @@ class Divergence(ProgramTest):
         back = self.call("resume", run, "--from", "best", "--set", "optimizer.lr=0.001", "--set", "train.steps=15")
         self.assertExit(0, back)
         self.assertEqual(15, steps_of(run)[-1])
+
+    def test_a_checkpoint_that_leads_straight_there_is_no_way_back(self):
+        run = self.run_path()
+        sets = ["optimizer.name=sgd", "optimizer.lr=1e30", "save.every_steps=1"]
+        self.assertExit(1, self.train(run, 60, sets=sets))
+        self.assertNotEqual([], steps_of(run), "weights that are large, but finite")
+        again = self.call("resume", run)
+        self.assertExit(1, again)
+        self.assertSays("leads straight there: its weights are spoilt already. There is no checkpoint to go back to. Begin "
+                        "anew in another --run-dir,", again.err)
 
     def test_without_a_checkpoint_it_says_what_to_change(self):
         broken = self.train(self.run_path(), 60, sets=["optimizer.name=sgd", "optimizer.lr=1e30"])

@@ -86,7 +86,7 @@ class Train(ProgramTest):
         alone = self.run_path("alone")
         result = self.train(alone, 4, log="text")
         self.assertExit(0, result)
-        self.assertRegex(result.out, r"(?m)^in 4 shards$")
+        self.assertIn("\nin 4 shards, one after the other (gradient accumulation)\n", result.out)
         self.assertNotIn("note: 4 shards", result.out)
         for devices, sentence in (("cpu:0-4", "4 shards on 5 devices: one device has no shard"),
                                   ("cpu:0-7", "4 shards on 8 devices: 4 devices have no shard")):
