@@ -128,7 +128,7 @@ TEST(MachinesReplay, TheLastOneGoesOnAlone) {
     const int rank = machine->rank();
     // The third is lost when the others have gone on without the second.
     const auto own = std::make_shared<Mortal>(machine, rank == 1   ? middle
-                                                       : rank == 2 ? middle + 40
+                                                       : rank == 2 ? middle + 20
                                                                    : kNever);
     Towers towers(replaying(own));
     EXPECT_EQ(train(towers), 2);
