@@ -27,6 +27,7 @@ AcrossMachines::AcrossMachines(std::shared_ptr<Machines> machines,
                                 plan_.shards)) {
   const int here = machines_->rank();
   by_tower_.resize(static_cast<std::size_t>(plan_.towers[static_cast<std::size_t>(here)]));
+  updates_.resize(buckets_.size());
   const auto roots = [&](int machine) {
     return std::ssize(plan_.roots[static_cast<std::size_t>(machine)]);
   };
@@ -47,6 +48,12 @@ AcrossMachines::AcrossMachines(std::shared_ptr<Machines> machines,
 
 AcrossMachines::~AcrossMachines() { end_transfers(); }
 
+/// What `machine` owns of a bucket, in this machine's arena.
+torch::Tensor AcrossMachines::parameters_of(std::size_t bucket, int machine) const {
+  const arena::Slice run = plan_.run(buckets_[bucket], machine);
+  return parameters_[buckets_[bucket].arena].narrow(0, run.begin, run.size());
+}
+
 /// Waits for whatever is under way; in trouble that throws at once.
 void AcrossMachines::end_transfers() noexcept {
   const auto end = [](Transfers& transfers) {
@@ -63,6 +70,8 @@ void AcrossMachines::end_transfers() noexcept {
 void AcrossMachines::reset() {
   Collective::reset();
   begun_ = false;
+  gathering_begun_ = false;
+  updates_.assign(updates_.size(), 0);
   for (PerTower& tower : by_tower_) tower.sums = {};
   for (const auto& traffic : traffic_) {
     traffic->posts = 0;
@@ -212,7 +221,7 @@ std::vector<char> AcrossMachines::reduce(int tower, std::span<const ShardSum> mi
     }
   const std::vector<Merge> merges = merges_left(present);
   SliceSum& sum = by_tower_[static_cast<std::size_t>(local(tower))].sum;
-  for (std::size_t bucket = 0; bucket < slices.size(); ++bucket) {
+  for (std::size_t bucket = slices.size(); bucket-- > 0;) {  // as backward completes them
     await(tower, bucket);
     const arena::Slice run = plan_.run(buckets_[bucket], static_cast<int>(here));
     const auto width = static_cast<std::int64_t>(c10::elementSize(slices[bucket].layout->dtype));
@@ -235,25 +244,58 @@ void AcrossMachines::skip(int tower, std::span<const ShardSum> mine) {
   for (std::size_t bucket = 0; bucket < traffic_.size(); ++bucket) await(tower, bucket);
 }
 
+/// Makes room for what the others have updated. No tower reads parameters any more: all have
+/// reduced.
+void AcrossMachines::begin_gather() {
+  if (std::exchange(gathering_begun_, true)) return;
+  for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
+    for (int machine = 0; machine < plan_.machines(); ++machine)
+      if (others(machine))
+        gathering_.push_back(machines_->receive(machine,
+                                                kGatherTag + static_cast<std::uint32_t>(bucket),
+                                                writable_bytes_of(parameters_of(bucket, machine))));
+}
+
+void AcrossMachines::send_updated(std::size_t bucket) {
+  const auto own = bytes_of(parameters_of(bucket, machines_->rank()));
+  for (int machine = 0; machine < plan_.machines(); ++machine)
+    if (others(machine))
+      gathering_.push_back(
+          machines_->send(machine, kGatherTag + static_cast<std::uint32_t>(bucket), own));
+}
+
+void AcrossMachines::updated(int /*tower*/, std::size_t bucket) {
+  const std::scoped_lock lock(mutex_);
+  if (aborted()) throw Aborted();
+  begin_gather();
+  if (++updates_[bucket] == by_tower_.size()) send_updated(bucket);
+}
+
 void AcrossMachines::gather(int tower) {
   meeting_.meet_inside(tower);
   if (meeting_.leads(tower)) {
     const MachineMeeting::Waiting waiting(meeting_, tower);
     Transfers transfers;
-    for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
-      for (int machine = 0; machine < plan_.machines(); ++machine) {
-        if (!others(machine)) continue;
-        const auto part = [&](int owner) {
-          const arena::Slice run = plan_.run(buckets_[bucket], owner);
-          return parameters_[buckets_[bucket].arena].narrow(0, run.begin, run.size());
-        };
-        const std::uint32_t tag = kGatherTag + static_cast<std::uint32_t>(bucket);
-        transfers.push_back(machines_->receive(machine, tag, writable_bytes_of(part(machine))));
-        transfers.push_back(machines_->send(machine, tag, bytes_of(part(machines_->rank()))));
-      }
+    {
+      const std::scoped_lock lock(mutex_);
+      if (aborted()) throw Aborted();
+      begin_gather();
+      for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket)
+        if (updates_[bucket] < by_tower_.size()) send_updated(bucket);
+      transfers = std::exchange(gathering_, {});
+      gathering_begun_ = false;  // outside a step there may be more
+      updates_.assign(updates_.size(), 0);
+    }
     for (const auto& transfer : transfers) transfer->wait();
   }
   meeting_.meet_inside(tower);
+}
+
+/// Nothing writes to the parameters any more, however long the towers take to hear of it.
+void AcrossMachines::abort() noexcept {
+  Collective::abort();
+  const std::scoped_lock lock(mutex_);
+  gathering_.clear();
 }
 
 }  // namespace lockstep::collective

@@ -15,7 +15,8 @@
 namespace lockstep::collective {
 
 /// A bucket is sent as soon as all towers of this machine have posted it, while backward goes on;
-/// what arrives waits in memory of its own until `reduce`.
+/// what arrives waits in memory of its own until `reduce`. Updated parameters are sent bucket by
+/// bucket too, while the next one is updated, and arrive where they belong.
 class AcrossMachines : public Collective {
  public:
   /// `meeting` is of the same machines and towers. `layouts` and `buckets` must live on.
@@ -29,7 +30,9 @@ class AcrossMachines : public Collective {
   std::vector<char> reduce(int tower, std::span<const ShardSum> mine, double divisor,
                            std::span<GradientSlice> slices) override;
   void skip(int tower, std::span<const ShardSum> mine) override;
+  void updated(int tower, std::size_t bucket) override;
   void gather(int tower) override;
+  void abort() noexcept override;
   void reset() override;
 
  private:
@@ -54,12 +57,15 @@ class AcrossMachines : public Collective {
 
   int local(int tower) const { return tower - first_; }
   bool others(int machine) const { return machine != machines_->rank(); }
+  torch::Tensor parameters_of(std::size_t bucket, int machine) const;
   const ShardSum* sum_of(std::size_t shard) const;
   void begin();
   void send(PerTower& tower, std::size_t bucket);
   void send_rest(int tower, std::span<const ShardSum> mine);
   void await(int tower, std::size_t bucket);
   Presence trade_presence(int tower);
+  void begin_gather();
+  void send_updated(std::size_t bucket);
   void end_transfers() noexcept;
 
   // Constant after construction.
@@ -78,6 +84,9 @@ class AcrossMachines : public Collective {
   // Guarded by mutex_:
   bool begun_ = false;  // receives of this step are posted
   Transfers sending_;
+  bool gathering_begun_ = false;
+  std::vector<std::size_t> updates_;  // by bucket: towers of this machine that have updated it
+  Transfers gathering_;               // none once the step is aborted: they write to the parameters
 };
 
 }  // namespace lockstep::collective

@@ -51,6 +51,10 @@ class Collective {
   /// Instead of `reduce`, when the step is not to be applied: what was posted is of no use.
   virtual void skip(int /*tower*/, std::span<const ShardSum> /*mine*/) {}
 
+  /// Says that this tower has updated its slice of bucket `bucket`, after `reduce` and before
+  /// `gather`: a collective that works ahead can begin to send it. At most once before each gather.
+  virtual void updated(int /*tower*/, std::size_t /*bucket*/) {}
+
   /// Afterwards this tower sees the parameters that the others updated.
   virtual void gather(int tower) = 0;
 

@@ -67,8 +67,9 @@ class Planner {
   /// gaps, and stands for a gradient that is not there.
   torch::Tensor room(int tower, std::int64_t size, torch::Dtype dtype) const {
     if (!local(tower)) return {};
-    return torch::full({size}, -0.0,
-                       torch::dtype(dtype).device(device::torch_device(party(tower).device)));
+    const torch::Device device =
+        shape_.only_sizes ? torch::kMeta : device::torch_device(party(tower).device);
+    return torch::full({size}, -0.0, torch::dtype(dtype).device(device));
   }
 
   void make_roots() {

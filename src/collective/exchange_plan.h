@@ -34,7 +34,8 @@ struct ExchangeShape {
   std::vector<arena::Bucket> buckets;
   Exchanging how;
   Reduction reduction = Reduction::exact;
-  int process = 0;  ///< this one: the local parties are those of it
+  int process = 0;          ///< this one: the local parties are those of it
+  bool only_sizes = false;  ///< tensors without memory, as the parties' must be: to reckon with
 };
 
 /// into += from, in place, on the stream of `tower`.

@@ -52,11 +52,14 @@ Outcome Engine::train(Tower& tower, const ShardWork& work) {
   return outcome;
 }
 
-/// Updates the tower's slices; afterwards it sees what the others updated.
+/// Updates the tower's slices, while those that are done are on their way; afterwards it sees what
+/// the others updated.
 void Engine::update(Tower& tower, const Outcome& outcome) {
   tower.enter(Stage::update);
-  for (optim::SliceUpdate& slice : tower.updates)
-    slice.apply(options_.method, moment(outcome), outcome.reached);
+  for (std::size_t bucket = 0; bucket < tower.updates.size(); ++bucket) {
+    tower.updates[bucket].apply(options_.method, moment(outcome), outcome.reached);
+    tower.collective->updated(tower.rank, bucket);
+  }
   tower.collective->gather(tower.rank);
 }
 
