@@ -25,6 +25,13 @@ std::optional<MachinesOptions> launched_machines(const std::string& first) {
   });
 }
 
+void limit_to_avx2() {
+  setenv("ATEN_CPU_CAPABILITY", "avx2", 1);
+  setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+  setenv("MKL_ENABLE_INSTRUCTIONS", "AVX2", 1);  // on CPUs of Intel
+  setenv("MKL_CBWR", "AVX2", 1);
+}
+
 std::string machines_secret() { return value_of("LOCKSTEP_SECRET").value_or(""); }
 
 }  // namespace lockstep::apps

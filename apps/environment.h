@@ -20,6 +20,9 @@ Environment read_environment();
 /// for LOCKSTEP_FIRST.
 std::optional<MachinesOptions> launched_machines(const std::string& first);
 
+/// Lets LibTorch compute with AVX2 at most, if it has computed nothing yet.
+void limit_to_avx2();
+
 std::string machines_secret();  ///< LOCKSTEP_SECRET
 
 }  // namespace lockstep::apps

@@ -18,12 +18,16 @@ struct MachineFlags {
   std::string machine;  ///< "0/3"
   std::string address;  ///< of this machine
   std::string on_failure = "go-on";
+  bool failure_asked = false;  ///< by the user
+  std::string transport = "gloo";
   double silence = 8;  ///< seconds
   double start = 60;   ///< seconds
   bool rejoin = false;
+  bool level = false;
 
   OnMachineFailure on_machine_failure() const {
-    return on_failure == "stop" ? OnMachineFailure::stop : OnMachineFailure::go_on;
+    return on_failure == "stop" || transport == "mpi" ? OnMachineFailure::stop
+                                                      : OnMachineFailure::go_on;
   }
 };
 
@@ -43,7 +47,13 @@ bool somebody_waits(const MachineFlags& flags, const std::shared_ptr<Machines>& 
 /// Takes it in, on all machines together; false: nobody waits, or a signal came to one of them.
 bool take_in(const MachineFlags& flags, const std::shared_ptr<Machines>& machines, bool signalled);
 
-/// Throws ConfigError, on all machines, unless they have the same recipe and data.
-void compare_recipes(const std::shared_ptr<Machines>& machines, const Recipe& recipe);
+/// Before anything is computed: where CPUs differ and a machine has asked for --level, all go down
+/// to AVX2. Returns Where::instructions. Throws ConfigError where that would not help.
+std::string level_machines(const MachineFlags& flags, const std::shared_ptr<Machines>& machines);
+
+/// Throws ConfigError, on all machines, unless they have the same recipe and data, and can train it
+/// with these instructions.
+void compare_recipes(const std::shared_ptr<Machines>& machines, const Recipe& recipe,
+                     const std::string& instructions);
 
 }  // namespace lockstep::apps

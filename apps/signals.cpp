@@ -27,7 +27,8 @@ void watch_signals() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // nobody reads what is shown: no reason to lose a training
+  sigaction(SIGUSR1, &action, nullptr);  // mpirun passes it on, and kills nobody
+  std::signal(SIGPIPE, SIG_IGN);         // nobody reads what is shown: no reason to lose a training
 }
 
 bool signalled() { return came != 0; }

@@ -143,6 +143,7 @@ TrainingEnd run_trainer(Trainer& trainer, const TrainFlags& flags, const Recipe&
 /// Trains until a limit, a signal, or until a machine that has come back is to be taken in.
 int train_with(TrainFlags flags, const std::shared_ptr<Machines>& machines,
                const Environment& environment) {
+  const std::string instructions = level_machines(flags.machines, machines);
   Prepared ready = prepare(flags, machines, environment);
   if (flags.run_dir.empty()) flags.run_dir = default_run_dir(flags.recipe);
   Recipe& recipe = ready.recipe;
@@ -151,7 +152,7 @@ int train_with(TrainFlags flags, const std::shared_ptr<Machines>& machines,
     std::cout << print_recipe(recipe);
     return kDone;
   }
-  compare_recipes(ready.machines, recipe);
+  compare_recipes(ready.machines, recipe, instructions);
   const bool first = ready.first();
   if (first) tell(ready);
   const std::int64_t from = found ? found->checkpoint.manifest.progress.step : 0;
@@ -160,6 +161,7 @@ int train_with(TrainFlags flags, const std::shared_ptr<Machines>& machines,
   strategy.where.machines = ready.machines;
   if (flags.on_device_failure == "replay")
     strategy.where.on_device_failure = OnDeviceFailure::replay;
+  strategy.where.instructions = instructions;
   if (!flags.trace.empty()) strategy.where.trace = std::make_shared<Trace>();
   JobFiles files{.folder = flags.dry_run || !first ? "" : flags.run_dir};
   if (found) files.kept = found->checkpoint.files;

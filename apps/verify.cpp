@@ -71,12 +71,13 @@ std::vector<int> counts_of(const VerifyFlags& flags, Machines& machines, std::si
 
 int verify(const VerifyFlags& flags, const Environment& environment) {
   const std::shared_ptr<Machines> machines = join_machines(flags.machines);
+  const std::string instructions = level_machines(flags.machines, machines);
   const bool first = is_first(machines);
   const Recipe recipe = load_recipe(flags.recipe, flags.all_sets());
   require_comparable(recipe);
   const int steps = flags.steps > 0 ? flags.steps : default_steps(recipe);
   const UsedDevices used = use_devices(flags.where, environment);
-  compare_recipes(machines, recipe);
+  compare_recipes(machines, recipe, instructions);
   if (first) tell(used);
   const auto counts = machines ? counts_of(flags, *machines, used.devices.size())
                                : counts_of(flags, static_cast<int>(used.devices.size()));
@@ -88,6 +89,7 @@ int verify(const VerifyFlags& flags, const Environment& environment) {
     MirroredOptions options = strategy_options(
         recipe, {used.devices.begin(), all ? used.devices.end() : used.devices.begin() + count});
     if (all) options.where.machines = machines;
+    options.where.instructions = instructions;
     auto job = make_job(recipe, std::move(options), files);
     files.kept = job->files();
     for (const std::string& note :

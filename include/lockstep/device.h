@@ -35,6 +35,10 @@ struct Inventory {
 
 Inventory inventory();
 
+/// The maker of this machine's CPU, and which of the instruction sets it has that libraries choose
+/// their code by: "GenuineIntel fma avx2 avx512f".
+std::string cpu_words();
+
 /// Every GPU; without one, a CPU device per core this process may use.
 std::vector<Device> all_devices();
 

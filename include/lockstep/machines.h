@@ -4,7 +4,7 @@
 //
 // The first machine keeps the group: all others are connected to it, and it may not be lost. It
 // listens on the address it was given and nowhere else. Tensors go straight from machine to machine
-// by LibTorch's Gloo, on a free port of each machine's own address.
+// by LibTorch's Gloo, on a free port of each machine's own address, or by MPI.
 //
 // What an outsider on the network can do: who does not know the secret is turned away before
 // anything he sends is interpreted. Bytes are not encrypted, and the ports that tensors go by ask
@@ -26,6 +26,12 @@ namespace lockstep {
 
 using Bytes = std::vector<std::byte>;
 
+/// How tensors get from machine to machine. The result is the same.
+enum class MachineTransport {
+  gloo,  ///< LibTorch's, over TCP
+  mpi,   ///< of mpirun, which has started all machines: a job that loses one of them ends
+};
+
 /// How this process finds the others.
 struct MachinesOptions {
   int machine = 0;           ///< its number, from 0
@@ -37,6 +43,7 @@ struct MachinesOptions {
                              ///< the first machine's port is believed
   Seconds start{60};         ///< to wait for all others at the start
   Seconds silence{8};        ///< without a sign of life: the machine is lost
+  MachineTransport transport = MachineTransport::gloo;
 };
 
 /// What ended the calls of a group: machines that are gone, or one that failed in its own work.
@@ -97,7 +104,7 @@ class Machines {
 
   /// After trouble: a new group of those who are left, with ranks anew, in the old order, and of
   /// those who wait to be taken in. All of them call it, and no other call is under way. Throws
-  /// MachinesError when this machine is cut off from the first.
+  /// MachinesError when this machine is cut off from the first, and by MPI after a loss.
   virtual void regroup() = 0;
 
   /// The names of machines that wait in join() for the next regroup(): they were lost and have come

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace lockstep {
@@ -40,6 +41,9 @@ struct Where {
   /// Those who train together, see join(): every one of them runs the same program, with devices of
   /// its own. Null: this machine alone.
   std::shared_ptr<Machines> machines = nullptr;
+  /// What machines compare in place of cpu_words(), for a process that lets LibTorch use fewer
+  /// instruction sets than the CPU has (ATEN_CPU_CAPABILITY, ONEDNN_MAX_CPU_ISA, MKL_CBWR).
+  std::string instructions = "";
   Exchanging exchange = {};  ///< between accelerators
   Balance balance = Balance::even;
   OnDeviceFailure on_device_failure = OnDeviceFailure::stop;

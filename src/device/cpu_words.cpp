@@ -1,9 +1,9 @@
-#include "device/cpu_words.h"
+#include <lockstep/device.h>
 
 #include <fstream>
 #include <sstream>
 
-namespace lockstep::device {
+namespace lockstep {
 
 std::string cpu_words() {
   std::ifstream info("/proc/cpuinfo");
@@ -23,4 +23,4 @@ std::string cpu_words() {
   return words.empty() ? "unknown" : words;
 }
 
-}  // namespace lockstep::device
+}  // namespace lockstep

@@ -56,6 +56,7 @@ Control::Group Control::join(Clock::time_point deadline) {
            .number(static_cast<std::uint64_t>(options_.machines))
            .text(options_.name)
            .text(address_)
+           .number(static_cast<std::uint64_t>(options_.transport))
            .done());
   std::unique_lock lock(mutex_);
   // The first machine's time may end a little later than this one's; it knows more.
@@ -143,10 +144,12 @@ void Control::report_broken(std::int64_t generation, int rank, const std::string
            .number(static_cast<std::uint64_t>(rank))
            .done());
   if (!hears_of_trouble(generation)) {
-    std::unique_lock lock(mutex_);
-    const std::string name = group_.names[static_cast<std::size_t>(rank)];
-    lock.unlock();
-    abort("its connection to " + name + " broke: " + what);
+    send(Writer(MessageKind::apart)
+             .number(unsigned_of(generation))
+             .number(static_cast<std::uint64_t>(rank))
+             .text(what)
+             .done());
+    if (!hears_of_trouble(generation)) abort("a connection for data broke: " + what);
   }
   require(generation);
   throw MachinesError(last_);

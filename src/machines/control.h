@@ -50,7 +50,7 @@ class Control {
   bool hears_of_trouble(std::int64_t generation) const;
 
   /// The data connection to a machine of the group broke. Throws MachinesError, as the hub says who
-  /// is lost; if it knows of no loss the group is aborted, with `what`.
+  /// is lost. If both machines are there one of them has to go; `what` is why.
   [[noreturn]] void report_broken(std::int64_t generation, int rank, const std::string& what);
 
   /// A key of the group, seen by all its machines. get() waits; both throw MachinesError on
@@ -74,6 +74,7 @@ class Control {
   void send(Packed message);
   void wake();
   void farewell();
+  bool sent_away() const;                            // with mutex_ held
   void require_locked() const;                       // with mutex_ held
   void count_first_as_lost(const std::string& why);  // with mutex_ held
 

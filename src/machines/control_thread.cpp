@@ -140,12 +140,19 @@ void Control::take_refusal(Reader reader) {
 }
 
 /// There is no way back: this machine can join anew.
+/// Whether the others count this machine as lost.
+bool Control::sent_away() const {
+  if (!trouble_ || group_.names.empty()) return false;
+  return std::ranges::count(trouble_->lost, group_.names[static_cast<std::size_t>(group_.rank)]) >
+         0;
+}
+
 void Control::hub_is_gone(const std::string& why) {
   connection_.end_sending();
   {
     const std::lock_guard lock(mutex_);
     hub_gone_ = true;
-    if (!hub_left_ && !refusal_) count_first_as_lost(why);
+    if (!hub_left_ && !refusal_ && !sent_away()) count_first_as_lost(why);
     changed_.notify_all();
     if (!trouble_) return;
   }

@@ -15,6 +15,9 @@ class Board {
   /// Waits until a machine has set it. Throws at the deadline, and on trouble.
   virtual Bytes get(const std::string& key, Clock::time_point deadline) = 0;
   virtual bool has(const std::string& key) = 0;
+
+  /// Throws on trouble: there is nothing to wait for any more.
+  virtual void check() = 0;
 };
 
 /// The data connections of one group: each machine with each. Any thread may call.
@@ -48,9 +51,14 @@ struct DataOptions {
   int rank = 0;
   int size = 0;
   Seconds connect{10};  ///< for all machines to be connected
+  Seconds silence{8};   ///< without a sign that bytes arrive: the connection broke (gloo)
 };
 
 /// Connects to all machines of the group, which call it too. Throws a std::exception.
-std::unique_ptr<Data> connect_data(const DataOptions& options, std::shared_ptr<Board> board);
+std::unique_ptr<Data> connect_gloo(const DataOptions& options, std::shared_ptr<Board> board);
+
+/// The same by MPI, which is in a module of its own: opened at the first call, so that nobody else
+/// needs an MPI. Throws ConfigError without it.
+std::unique_ptr<Data> connect_mpi(const DataOptions& options, std::shared_ptr<Board> board);
 
 }  // namespace lockstep::machines

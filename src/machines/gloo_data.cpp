@@ -112,9 +112,11 @@ class GlooData : public Data {
     settings->threads = 1;  // for collectives, which are not used
     settings->devices.push_back(
         c10d::ProcessGroupGloo::createDeviceForHostname(options.address, false));
+    const std::set<std::string> others = open_sockets();
     group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(
         c10::make_intrusive<BoardStore>(std::move(board), limit), options.rank, options.size,
         settings);
+    limit_silence(options.silence, others);
   }
 
   std::unique_ptr<Transfer> send(int to, std::uint32_t tag,
@@ -149,7 +151,7 @@ class GlooData : public Data {
 
 }  // namespace
 
-std::unique_ptr<Data> connect_data(const DataOptions& options, std::shared_ptr<Board> board) {
+std::unique_ptr<Data> connect_gloo(const DataOptions& options, std::shared_ptr<Board> board) {
   return std::make_unique<GlooData>(options, std::move(board));
 }
 

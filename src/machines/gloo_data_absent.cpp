@@ -4,7 +4,7 @@
 
 namespace lockstep::machines {
 
-std::unique_ptr<Data> connect_data(const DataOptions& /*options*/,
+std::unique_ptr<Data> connect_gloo(const DataOptions& /*options*/,
                                    std::shared_ptr<Board> /*board*/) {
   throw ConfigError(
       "this LibTorch was built without c10d's Gloo, by which machines exchange data: build "

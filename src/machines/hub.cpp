@@ -23,15 +23,15 @@ Hub::Hub(const MachinesOptions& options)
     : options_(options),
       listener_(listen_on(parse_endpoint(options.first))),
       address_(local_address(listener_)),
-      keeper_(options.machines, {.tell =
-                                     [this](Keeper::Line line, const Packed& message) {
-                                       if (Caller* caller = caller_of(line))
-                                         caller->connection.send(message);
-                                     },
-                                 .hang_up =
-                                     [this](Keeper::Line line) {
-                                       if (Caller* caller = caller_of(line)) caller->leaving = true;
-                                     }}) {
+      keeper_(options.machines, options.transport,
+              {.tell =
+                   [this](Keeper::Line line, const Packed& message) {
+                     if (Caller* caller = caller_of(line)) caller->connection.send(message);
+                   },
+               .hang_up =
+                   [this](Keeper::Line line) {
+                     if (Caller* caller = caller_of(line)) caller->leaving = true;
+                   }}) {
   auto [own, hubs] = connected_pair();
   own_end_ = std::move(own);
   add(std::move(hubs), "the first machine", true);

@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::size_t kMostTurnedAway = 8;
 
+std::string other_protocol(std::uint64_t protocol) {
+  return "it speaks version " + std::to_string(protocol) + " of the protocol, the first machine " +
+         std::to_string(kProtocol) + ": use the same version of Lockstep on all machines";
+}
+
 /// Names for people: those that several asked for get their machine's number added.
 template <class Members>
 void name_apart(Members& members) {
@@ -49,6 +54,10 @@ void Keeper::take(Line line, const std::string& where, const Message& message) {
         lose(group_[rank], kHasLeft);
       return;
     }
+    case MessageKind::apart: {
+      const std::uint64_t rank = reader.number();
+      return part(*member, rank, reader.text());
+    }
     case MessageKind::regroup:
       member->asks = true;
       return make_group_when_all_ask();
@@ -73,7 +82,10 @@ void Keeper::hello(Line line, const std::string& where, Reader reader) {
   member.asked = member.name = reader.text();
   member.address = reader.text();
   member.line = line;
-  const std::string problem = objection(member.number, machines, protocol);
+  const std::string problem =
+      protocol != kProtocol
+          ? other_protocol(protocol)
+          : objection(member.number, machines, static_cast<MachineTransport>(reader.number()));
   if (!problem.empty()) {
     turned_away(member.name + " at " + where + ": " + problem);
     lines_.tell(line, Writer(MessageKind::refused).number(1).texts({}).text(problem).done());
@@ -87,17 +99,17 @@ void Keeper::hello(Line line, const std::string& where, Reader reader) {
 }
 
 /// Why a machine cannot be taken in; empty: it can.
-std::string Keeper::objection(int number, std::uint64_t machines, std::uint64_t protocol) const {
-  if (protocol != kProtocol)
-    return "it speaks version " + std::to_string(protocol) +
-           " of the protocol, the first machine " + std::to_string(kProtocol) +
-           ": use the same version of Lockstep on all machines";
+std::string Keeper::objection(int number, std::uint64_t machines,
+                              MachineTransport transport) const {
   if (machines != static_cast<std::uint64_t>(machines_))
     return "it was told of " + std::to_string(machines) + " machines, the first of " +
            std::to_string(machines_) + ": start all with the same number";
   if (number >= machines_)
     return "there is no machine " + std::to_string(number) + " among " + std::to_string(machines_) +
            ": they are numbered from 0";
+  if (transport != transport_)
+    return "it was told of another transport than the first: give --transport to all machines, or "
+           "to none";
   const Member* other = nullptr;
   for (const Member& member : group_)
     if (member.number == number && member.presence == Presence::here) other = &member;
@@ -205,6 +217,19 @@ void Keeper::abort(const Member& member, const std::string& why) {
   if (trouble_) return;
   trouble_ = Trouble{.failed = member.name, .why = why};
   tell_all(pack_trouble(generation_, *trouble_));
+}
+
+/// Two that do not reach each other cannot both stay. The later one goes: the first has to stay.
+void Keeper::part(Member& member, std::uint64_t rank, const std::string& why) {
+  if (rank >= group_.size() || trouble_) return;
+  Member& other = group_[rank];
+  if (other.presence != Presence::here) return;
+  Member& later = member.number > other.number ? member : other;
+  const Line line = later.line;
+  lose(later,
+       member.name + " and " + other.name + " do not reach each other any more (" + why + ")");
+  lines_.tell(line, pack_trouble(generation_, *trouble_));
+  lines_.hang_up(line);
 }
 
 void Keeper::lose(Member& member, const std::string& why) {

@@ -18,7 +18,8 @@ class Keeper {
     std::function<void(Line)> hang_up;  ///< after what was told has gone out
   };
 
-  Keeper(int machines, Lines lines) : machines_(machines), lines_(std::move(lines)) {}
+  Keeper(int machines, MachineTransport transport, Lines lines)
+      : machines_(machines), transport_(transport), lines_(std::move(lines)) {}
 
   /// `where` is the address that the line comes from, for people. Throws BadMessage.
   void take(Line line, const std::string& where, const Message& message);
@@ -54,7 +55,7 @@ class Keeper {
   };
 
   void hello(Line line, const std::string& where, Reader reader);
-  std::string objection(int number, std::uint64_t machines, std::uint64_t protocol) const;
+  std::string objection(int number, std::uint64_t machines, MachineTransport transport) const;
   void tell_who_is_missing();
   std::vector<std::string> missing() const;
   void make_group_when_all_ask();
@@ -62,6 +63,7 @@ class Keeper {
   Packed describe_group() const;
   void gather(Member& member, Reader reader);
   void abort(const Member& member, const std::string& why);
+  void part(Member& member, std::uint64_t rank, const std::string& why);
   void lose(Member& member, const std::string& why);
   void leave(Member& member);
   void blame_who_left();
@@ -69,6 +71,7 @@ class Keeper {
   Member* member_of(Line line);
 
   const int machines_;
+  const MachineTransport transport_;
   const Lines lines_;
   std::int64_t generation_ = -1;   // -1: before the first group
   std::vector<Member> group_;      // by rank

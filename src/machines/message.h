@@ -12,15 +12,16 @@
 namespace lockstep::machines {
 
 /// Counted up when messages change: machines of two versions refuse each other.
-inline constexpr std::uint64_t kProtocol = 1;
+inline constexpr std::uint64_t kProtocol = 2;
 
 enum class MessageKind : std::uint8_t {
   beat = 1,  ///< a sign of life
   // To the hub:
-  hello,    ///< protocol, number, machines, name, address
+  hello,    ///< protocol, number, machines, name, address, transport
   gather,   ///< generation, round, bytes
   abort,    ///< generation, why
   missed,   ///< generation, rank: the connection to it broke
+  apart,    ///< generation, rank, why: so it did, and the machine is still there
   regroup,  ///< generation
   // From the hub:
   wait,      ///< whether a group is at work, who is missing

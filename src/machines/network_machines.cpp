@@ -52,6 +52,7 @@ class GroupBoard : public Board {
     return control_.get(generation_, key, deadline);
   }
   bool has(const std::string& key) override { return control_.has(key); }
+  void check() override { control_.require(generation_); }
 
  private:
   Control& control_;
@@ -123,11 +124,14 @@ NetworkMachines::~NetworkMachines() {
 
 void NetworkMachines::connect_once() {
   if (size() == 1) return;
+  const bool mpi = options_.transport == MachineTransport::mpi;
   const DataOptions options{.address = address_,
                             .rank = rank(),
                             .size = size(),
-                            .connect = options_.silence + Seconds(2)};
-  current_->set(connect_data(options, std::make_shared<GroupBoard>(*control_, group_.generation)));
+                            .connect = mpi ? options_.start : options_.silence + Seconds(2),
+                            .silence = options_.silence + Seconds(1)};
+  const auto board = std::make_shared<GroupBoard>(*control_, group_.generation);
+  current_->set(mpi ? connect_mpi(options, board) : connect_gloo(options, board));
 }
 
 /// Makes the data connections of a group. If another machine is lost or fails meanwhile, those of
@@ -151,6 +155,11 @@ void NetworkMachines::connect(Control::Group group, OnTrouble on_trouble) {
 }
 
 void NetworkMachines::regroup() {
+  if (auto trouble = control_->trouble();
+      options_.transport == MachineTransport::mpi && trouble && !trouble->lost.empty()) {
+    trouble->why += "; by MPI the others cannot go on without it, by gloo they could";
+    throw MachinesError(*trouble);
+  }
   Control::Group group = control_->regroup();
   current_->set(nullptr);
   connect(std::move(group), OnTrouble::regroup);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <thread>
 
@@ -19,6 +20,18 @@
 
 namespace lockstep::machines {
 namespace {
+
+namespace fs = std::filesystem;
+
+/// Calls use(handle, name) for each open socket.
+template <class Use>
+void for_sockets(const Use& use) {
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code closed;
+    const std::string name = fs::read_symlink(entry, closed);
+    if (name.starts_with("socket:")) use(std::stoi(entry.path().filename()), name);
+  }
+}
 
 struct FreeAddresses {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
@@ -65,6 +78,20 @@ int try_to_connect(const Socket& socket, const addrinfo& address, Clock::time_po
 }
 
 }  // namespace
+
+std::set<std::string> open_sockets() {
+  std::set<std::string> names;
+  for_sockets([&](int, const std::string& name) { names.insert(name); });
+  return names;
+}
+
+void limit_silence(Seconds limit, const std::set<std::string>& known) {
+  const auto milliseconds = static_cast<unsigned>(limit.count() * 1000);
+  for_sockets([&](int handle, const std::string& name) {
+    if (!known.contains(name))  // of TCP; others refuse it
+      setsockopt(handle, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+  });
+}
 
 void Socket::close() {
   if (handle_ >= 0) ::close(handle_);

@@ -5,6 +5,7 @@
 #include <lockstep/seconds.h>
 
 #include <chrono>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -32,6 +33,13 @@ class Socket {
  private:
   int handle_ = -1;
 };
+
+/// The sockets of this process, as the kernel names them.
+std::set<std::string> open_sockets();
+
+/// From now on, bytes that nobody acknowledges for so long break the connection of each TCP socket
+/// that is not among `known`. However slow the other side is, it acknowledges what it takes.
+void limit_silence(Seconds limit, const std::set<std::string>& known);
 
 struct Endpoint {
   std::string host;

@@ -23,8 +23,9 @@ void require_agreement(Machines& machines, const Statements& own, const std::str
 /// A fingerprint of the bytes of tensors on the CPU.
 std::string fingerprint(const std::vector<torch::Tensor>& tensors);
 
-/// What decides on the bits that this machine computes: program, LibTorch, instruction set.
-Statements program_statements();
+/// What decides on the bits that this machine computes: program, LibTorch, CPU. `instructions` as
+/// Where has them.
+Statements program_statements(const std::string& instructions);
 Statements method_statements(const Method& method);
 
 }  // namespace lockstep::strategy

@@ -10,13 +10,14 @@ namespace lockstep::strategy {
 namespace {
 
 constexpr const char* kSameProgram =
-    "Give all machines the same program, recipe and data, and CPUs of one kind.";
+    "Give all machines the same program, recipe and data, and CPUs of one kind. CPUs of one maker "
+    "compute the same bits with the instruction sets that all have: `lockstep train --level`.";
 
 }  // namespace
 
 /// Before the first step: all that decides on the result must be the same on all machines.
 void Engine::compare_machines() {
-  Statements own = program_statements();
+  Statements own = program_statements(options_.where.instructions);
   std::ranges::move(method_statements(options_.method), std::back_inserter(own));
   std::string names;
   for (const arena::Seat* seat : map_.seats) names += seat->name + " ";

@@ -13,6 +13,7 @@
 #include "base/folder_lock.h"
 #include "base/new_folder.h"
 #include "base/sha256.h"
+#include "base/version.h"
 #include "train/tensor_file.h"
 
 namespace lockstep {
@@ -138,7 +139,7 @@ std::uint64_t save_checkpoint(const std::string& path, const Checkpoint& checkpo
   manifest.loss_scale = state.loss_scale;
   manifest.good_steps = state.good_steps;
   manifest.progress.step = state.steps;
-  manifest.lockstep_version = LOCKSTEP_VERSION;
+  manifest.lockstep_version = base::version();
   manifest.torch_version = TORCH_VERSION;
   manifest.files.clear();
   write_kind(folder.path(), "weights", spread(weights_of(state), weight_files), manifest);

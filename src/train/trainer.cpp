@@ -350,6 +350,7 @@ TrainingEnd Trainer::Impl::end(Ending ending) {
   if (saves_) {
     if (agreed(progress_.step != saved_step_)) save();
     tell_of_saves(/*wait=*/true);
+    leave_together();
   }
   if (stopping()) ending = Ending::stopped;
   set_rates(1);

@@ -46,6 +46,7 @@ class Trainer::Impl {
   Next agreed(Next own);
   bool agreed(bool own) { return agreed(Next{.evaluate = own}).evaluate; }
   bool everywhere(bool own);  ///< whether it is so on all machines
+  void leave_together();
   void take_over(const FoundCheckpoint& found);
   bool go_on_without(std::exception_ptr& failure);
   bool replay(const Trouble& trouble, const std::exception_ptr& failure);

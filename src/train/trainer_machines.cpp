@@ -50,6 +50,14 @@ bool Trainer::Impl::everywhere(bool own) {
   return all;
 }
 
+/// When the first has saved: a launcher that sees another process end may kill it before.
+void Trainer::Impl::leave_together() {
+  try {
+    everywhere(true);
+  } catch (const MachinesError&) {  // who is gone now is not missed
+  }
+}
+
 /// After the loss of a machine, or of a device on one of several: those who are left go on. False
 /// when that is not what failed, or not wanted, or there is nothing to go on from. What fails
 /// meanwhile takes the place of `failure`, and they try again.
