@@ -154,8 +154,11 @@ nlohmann::ordered_json measure(const lockstep::MachinesOptions& options, std::in
   group->allreduce(whole)->wait();
   lockstep::check((whole.front() == machines->size()).all().item<bool>(), "Gloo's sum is wrong");
 
-  std::vector<double> ours, plain;
+  std::vector<double> ours, plain, words, letters;
+  const lockstep::Bytes letter(1 << 20);
   for (int round = 0; round < rounds; ++round) {
+    words.push_back(slowest(*machines, [&] { machines->all_gather({}); }));
+    letters.push_back(slowest(*machines, [&] { machines->all_gather(letter); }));
     ours.push_back(slowest(*machines, [&] { exchanged.run(); }));
     plain.push_back(slowest(*machines, [&] { group->allreduce(whole)->wait(); }));
     whole.front().fill_(1);
@@ -170,7 +173,9 @@ nlohmann::ordered_json measure(const lockstep::MachinesOptions& options, std::in
           {"ratio", median(ours) / median(plain)},
           {"best_ratio", std::ranges::min(ours) / std::ranges::min(plain)},
           {"exchange_mb_per_s", 1e-6 * bytes / median(ours)},  // sent by each machine
-          {"allreduce_mb_per_s", 1e-6 * bytes / median(plain)}};
+          {"allreduce_mb_per_s", 1e-6 * bytes / median(plain)},
+          {"word_ms", 1e3 * median(words)},          // an all-gather of nothing
+          {"letter_mb_ms", 1e3 * median(letters)}};  // of 1 MiB a machine, through the first
 }
 
 int run_command_line(int argc, char** argv) {

@@ -29,15 +29,15 @@ PORT = 29500
 
 
 def run(cluster, command):
-    """The report of the first of two processes."""
+    """The report of the first of a process a host."""
     processes = []
     for rank, host in enumerate(cluster.hosts):
         variables = {
-            "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "MASTER_PORT": str(PORT),
+            "RANK": str(rank), "WORLD_SIZE": str(len(cluster.hosts)), "LOCAL_WORLD_SIZE": "1", "MASTER_PORT": str(PORT),
             "MASTER_ADDR": cluster.hosts[0].address, "GLOO_SOCKET_IFNAME": "eth0",
         }
         processes.append(subprocess.Popen(
-            host.command(["taskset", "-c", str(rank), *command]), env={**os.environ, **variables}, text=True,
+            host.command(["taskset", "-c", str(rank % os.cpu_count()), *command]), env={**os.environ, **variables}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE))
     outputs = [process.communicate() for process in processes]
     lines = [line for line in outputs[0][0].splitlines() if line.startswith("{")]
@@ -77,9 +77,10 @@ def main():
     parser.add_argument("--rate", default="", help="of each link, as tc takes it: 1gbit; by default there is no limit")
     parser.add_argument("--step", type=pathlib.Path, default=HERE.parent / "build/release/bench/step")
     parser.add_argument("--exchange", type=int, default=0, metavar="MB", help="time only the exchange of so many MB")
+    parser.add_argument("--hosts", type=int, default=2, help="with --exchange; they share this machine's cores")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        cluster = hosts.Hosts(2, folder)
+        cluster = hosts.Hosts(args.hosts if args.exchange else 2, folder)
         try:
             if args.rate:
                 for host in cluster.hosts:

@@ -60,6 +60,7 @@ struct Arguments {
   int devices = 1;
   int threads = 1;  // of one device
   std::string strategy = "mirrored";
+  std::int64_t bucket_bytes = lockstep::Exchanging{}.bucket_bytes;
   double seconds = 10;  // length of the measured window
   std::shared_ptr<lockstep::Machines> machines = nullptr;
 
@@ -247,6 +248,7 @@ nlohmann::ordered_json run(const Arguments& arguments) {
   lockstep::MirroredOptions options = Model::options();
   options.where.devices = lockstep::cpu_devices(arguments.own_devices(), arguments.threads);
   options.where.machines = arguments.machines;
+  options.where.exchange.bucket_bytes = arguments.bucket_bytes;
   if (arguments.strategy != "mirrored") return run_async<Model>(arguments, options);
   options.method.shards = arguments.devices;  // as the peers cut a batch: one part a device
   lockstep::Mirrored<Model> towers(options);
@@ -294,6 +296,9 @@ void add_options(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--strategy", arguments.strategy, "mirrored, or asynchronous: delay or free")
       ->check(CLI::IsMember({"mirrored", "delay", "free"}))
+      ->capture_default_str();
+  app.add_option("--bucket-bytes", arguments.bucket_bytes, "between machines, see Exchanging")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->capture_default_str();
   app.add_option("--seconds", arguments.seconds, "length of the measured window")
       ->check(CLI::Range(0.0, 3600.0))

@@ -19,6 +19,18 @@ Adding adding_of(const Tower& tower) {
           tower.rank == 0};
 }
 
+/// Between CPU devices of machines even a small model goes in several buckets: most of it is on its
+/// way before backward ends. Accelerators sum a bucket on all of them at once, so it may be large.
+std::int64_t fitting(std::int64_t bucket_bytes, const Where& where,
+                     const std::vector<arena::Layout>& layouts) {
+  constexpr std::int64_t kLeast = 1 << 20, kParts = 16;
+  if (!where.machines || device::is_accelerator(where.devices.front().kind)) return bucket_bytes;
+  std::int64_t bytes = 0;
+  for (const arena::Layout& layout : layouts)
+    bytes += layout.size * static_cast<std::int64_t>(c10::elementSize(layout.dtype));
+  return std::min(bucket_bytes, std::max(bytes / kParts, kLeast));
+}
+
 }  // namespace
 
 Core::Core(MirroredOptions options, const Factory& replica, detail::Making making, Ties ties,
@@ -26,7 +38,7 @@ Core::Core(MirroredOptions options, const Factory& replica, detail::Making makin
     : options_(validated(std::move(options))),
       pool_(options_.where.devices),
       replicas_(make_replicas(options_, pool_, replica, making, ties == Ties::alone)),
-      map_(replicas_.layouts(), bucket_bytes),
+      map_(replicas_.layouts(), fitting(bucket_bytes, options_.where, replicas_.layouts())),
       towers_(options_.method, options_.where, ties, pool_, replicas_, map_, make_collective),
       runner_(options_.method, replicas_, map_, towers_),
       loss_scale_(options_.method.precision == Precision::float16 ? options_.method.loss_scaling
