@@ -11,7 +11,7 @@ namespace lockstep::apps {
 void tell_note(const std::string& text);
 
 /// A function that tells of files that cannot be read, and `what` becomes of them: of the first
-/// ten each, then how many there are. Any thread may call it.
+/// ten each, then how many there are. Nothing is told twice. Any thread may call it.
 std::function<void(const std::string& problem)> broken_files(const std::string& what);
 
 }  // namespace lockstep::apps

@@ -124,8 +124,9 @@ void tell(const Prepared& ready) {
                  "same result. Give --devices more to spread the model over them.\n";
   if (ready.recipe.precision == Precision::float16 &&
       ready.used.devices.front().kind == DeviceKind::cpu)
-    std::cerr << "note: precision = \"float16\" is about 8 times slower than float32 on CPUs: "
-                 "bfloat16 or float32 are faster there.\n";
+    std::cerr << "note: CPUs have no fast kernels for precision = \"float16\": the recipes "
+                 "fashion, cifar10 "
+                 "and chat train 9 to 16 times slower than in float32. Take bfloat16 or float32.\n";
   if (ready.found) tell_changes(*ready.found, ready.recipe);
 }
 

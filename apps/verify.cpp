@@ -106,10 +106,10 @@ int verify(const VerifyFlags& flags, const Environment& environment) {
            if (first) line.show("step " + std::to_string(step));
          }});
     const std::string of = machines ? " of " + std::to_string(machines->size()) + " machines" : "";
-    const std::string what = std::to_string(counts.front()) + " and " + std::to_string(counts[i]) +
-                             " devices" + of + ", " + std::to_string(steps) + " steps in " +
-                             std::to_string(recipe.shards) +
-                             (recipe.shards == 1 ? " shard: " : " shards: ");
+    const std::string what =
+        std::to_string(counts.front()) + " and " + std::to_string(counts[i]) + " devices" + of +
+        ", " + std::to_string(steps) + (steps == 1 ? " step in " : " steps in ") +
+        std::to_string(recipe.shards) + (recipe.shards == 1 ? " shard: " : " shards: ");
     if (first)
       line.print(what + (found.equal ? "equal, bit for bit" : "DIFFER, " + found.difference));
     if (!found.equal) return kFailed;

@@ -13,6 +13,7 @@ const char* served_page() {
 <title>Lockstep</title>
 <style>
   :root { color-scheme: light dark; }
+  [hidden] { display: none !important; }
   body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 2rem auto; padding: 0 1rem; }
   h1 { font-size: 1.3rem; margin: 0; }
   #about { opacity: .7; margin: 0 0 1.5rem; overflow-wrap: anywhere; }
@@ -35,16 +36,16 @@ const char* served_page() {
 <body>
 <h1>Lockstep</h1>
 <p id="about">…</p>
-<div id="log" aria-live="polite"></div>
-<form id="texts" hidden>
-  <textarea id="text" rows="2" placeholder="A text; Enter sends it" aria-label="text"></textarea>
-  <button>Send</button>
-</form>
 <div id="drop" hidden>
   <input type="file" id="file" accept="image/jpeg,image/png" aria-label="picture">
   <p>or drop a JPEG or PNG file here</p>
 </div>
 <canvas id="picture" hidden></canvas>
+<div id="log" aria-live="polite"></div>
+<form id="texts" hidden>
+  <textarea id="text" rows="2" placeholder="A text; Enter sends it" aria-label="text"></textarea>
+  <button>Send</button>
+</form>
 <script>
 "use strict";
 const at = id => document.getElementById(id);

@@ -26,7 +26,7 @@ class Page:
         address = re.search(r"http://\S+", self.server.stdout.readline())[0]
         self.browser = browser.start_browser(profile)
         self.page = browser.open_page(self.browser, profile)
-        self.page.call("Emulation.setDeviceMetricsOverride", width=720, height=480, deviceScaleFactor=1, mobile=False)
+        self.page.call("Emulation.setDeviceMetricsOverride", width=720, height=560, deviceScaleFactor=1, mobile=False)
         self.page.call("Page.navigate", url=address)
         self.until("!document.getElementById('drop').hidden || !document.getElementById('texts').hidden")
 

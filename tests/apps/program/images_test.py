@@ -76,8 +76,9 @@ class Images(ImageTest):
             told = [line for line in result.err.splitlines() if path in line]
             self.assertEqual(len(told), 1, result)
             self.assertIn(what, told[0])
-        one = self.call(*self.arguments("verify", "imagefolder", "--devices", "cpu:0-1", "--steps", "2"))
+        one = self.call(*self.arguments("verify", "imagefolder", "--devices", "cpu:0-1", "--steps", "2", "--set", "data.batch=8"))
         self.assertIn("equal, bit for bit", one.out)
+        self.assertEqual(one.err.count(paths[0]), 1, "not by each of its trainings")
 
     def test_only_the_first_of_many_damaged_images_are_named(self):
         for i in range(30):

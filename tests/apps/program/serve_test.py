@@ -146,6 +146,7 @@ class Pictures(ServeTest, ImageTest):
         page.call("DOM.setFileInputFiles", nodeId=chosen, files=[f"{self.folder}/test/red/0.png"])
         self.assertEqual("red", until("document.querySelector('#log td')?.textContent"))
         self.assertEqual(40, until("document.getElementById('picture').width"))
+        self.assertEqual("none", until("getComputedStyle(document.getElementById('texts')).display"), "no prompt for texts")
 
 
 class Detectors(ServeTest):
@@ -198,6 +199,7 @@ class Texts(ServeTest):
         until("document.getElementById('texts') && !document.getElementById('texts').hidden")
         until("document.getElementById('text').value = 'one two'")
         until("document.querySelector('#texts button').click() || true")
+        self.assertEqual("none", until("getComputedStyle(document.getElementById('drop')).display"), "no place for pictures")
         until("document.querySelectorAll('#log div').length == 2")
         self.assertEqual(["one two", expected], until("[...document.querySelectorAll('#log div')].map(d => d.textContent)"))
 
