@@ -61,7 +61,7 @@ class Images(ImageTest):
         path = f"{self.folder}/train/blue/3.png"
         with open(path, "r+b") as file:
             file.truncate(60)
-        result = self.train("imagefolder", "--set", "train.steps=9", "--set", "data.refuse_bad=true")
+        result = self.train("imagefolder", *SMALL, "--set", "train.steps=9", "--set", "data.refuse_bad=true")
         self.assertEqual(result.code, 2, result)
         self.assertIn(path, result.err)
 
@@ -70,13 +70,13 @@ class Images(ImageTest):
         for path in paths:
             with open(path, "r+b") as file:
                 file.truncate(60)
-        result = self.train("imagefolder", "--set", "train.steps=9", "--set", "data.batch=8")
+        result = self.train("imagefolder", *SMALL, "--set", "train.steps=9", "--set", "data.batch=8")
         self.assertEqual(result.code, 0, result)
         for path, what in zip(paths, ("the next image stands in for it", "it is left out")):
             told = [line for line in result.err.splitlines() if path in line]
             self.assertEqual(len(told), 1, result)
             self.assertIn(what, told[0])
-        one = self.call(*self.arguments("verify", "imagefolder", "--devices", "cpu:0-1", "--steps", "2", "--set", "data.batch=8"))
+        one = self.call(*self.arguments("verify", "imagefolder", *SMALL, "--devices", "cpu:0-1", "--steps", "2", "--set", "data.batch=8"))
         self.assertIn("equal, bit for bit", one.out)
         self.assertEqual(one.err.count(paths[0]), 1, "not by each of its trainings")
 
@@ -141,7 +141,7 @@ class Images(ImageTest):
         for name in ("red/a.gif", "red/b.webp", "red/c.gif", "notes.txt"):
             with open(f"{self.folder}/train/{name}", "wb"):
                 pass
-        result = self.train("imagefolder")
+        result = self.train("imagefolder", *SMALL)
         self.assertEqual(result.code, 0, result)
         for line in ("12 images to train on, 4 to evaluate on, 2 classes", "to train on: blue 6, red 6",
                      "to train on: from 40 x 50 to 45 x 45 pixels",
@@ -149,25 +149,25 @@ class Images(ImageTest):
                      "to train on: ignored: 1 folders inside of classes",
                      "to train on: ignored: 1 files beside the classes"):
             self.assertIn(f"note: {line}\n", result.err)
-        again = self.train("imagefolder", "--set", "train.steps=3")
+        again = self.train("imagefolder", *SMALL, "--set", "train.steps=3")
         self.assertNotIn("images to train on", again.err, "it was said at the first start")
 
     def test_images_can_be_held_out(self):
         sets = ["--set", "data.test_path=", "--set", "data.held_out=0.4"]
-        result = self.train("imagefolder", *sets)
+        result = self.train("imagefolder", *SMALL, *sets)
         self.assertEqual(result.code, 0, result)
         self.assertRegex(result.err, r"note: (\d+) images to train on, (\d+) to evaluate on")
-        both = self.call(*self.arguments("train", "imagefolder", "--run-dir", self.run_path("both"), "--set",
+        both = self.call(*self.arguments("train", "imagefolder", *SMALL, "--run-dir", self.run_path("both"), "--set",
                                          "data.held_out=0.4"))
         self.assertEqual(both.code, 2, both)
         self.assertIn("set one of them only", both.err)
 
     def test_other_classes_than_those_of_the_checkpoint_are_refused_by_name(self):
-        self.assertEqual(self.train("imagefolder").code, 0)
+        self.assertEqual(self.train("imagefolder", *SMALL).code, 0)
         for part in ("train", "test"):
             os.rename(f"{self.folder}/{part}/blue", f"{self.folder}/{part}/violet")
         for result in (self.call("evaluate", self.run_path()), self.call("resume", self.run_path()),
-                       self.train("imagefolder", "--set", "train.steps=4")):
+                       self.train("imagefolder", *SMALL, "--set", "train.steps=4")):
             self.assertEqual(result.code, 2, result)
             self.assertIn("only in the checkpoint: blue; only in the data: violet", result.err)
 
