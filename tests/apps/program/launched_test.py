@@ -1,5 +1,6 @@
 """Several machines as OpenMPI's mpirun starts them, over hosts in network namespaces, by gloo and by MPI."""
 
+import glob
 import os
 import shutil
 import signal
@@ -35,9 +36,10 @@ class ByMpirun(OnHosts):
         arguments = self.train_arguments("run", steps, "cpu:0", [*SETS, *sets])
         addresses = ",".join(host.address for host in self.cluster.hosts)
         mpirun = ["mpirun.openmpi", "-np", "3", "--host", addresses, "--bind-to", "none",
-                  "--mca", "plm_rsh_agent", self.agent, "--mca", "btl", "tcp,self", "--mca", "pml", "ob1"]
+                  "--mca", "plm_rsh_agent", self.agent, "--mca", "btl", "tcp,self", "--mca", "pml", "ob1",
+                  "-x", "LOCKSTEP_SECRET"]
         return self.cluster.start([*mpirun, *before, support.PROGRAM, *arguments, *more], OMPI_ALLOW_RUN_AS_ROOT="1",
-                                  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")[0]
+                                  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", LOCKSTEP_SECRET="of the tests")[0]
 
     def test_the_checkpoints_are_those_of_one_device_by_either_transport(self):
         sets = ["evaluate.every_steps=10", "save.every_steps=10"]
@@ -94,7 +96,13 @@ class ByMpirun(OnHosts):
             refused = self.call("train", "fashion", "--transport", "mpi", *more)
             self.assertExit(2, refused)
             self.assertSays("MPI ends a job that loses a machine", refused.err)
-        # Not started by mpirun: to MPI each process is alone.
+        # Without the module, and not started by mpirun: to MPI each process is alone then.
+        [module] = glob.glob(f"{os.path.dirname(os.path.dirname(support.PROGRAM))}/lockstep-mpi-*.so")
+        without = ["unshare", "-m", "sh", "-c", f'mount --bind /dev/null {os.path.realpath(module)} && exec "$@"', "sh"]
+        for result in self.finish(self.cluster.start(*(
+                [*without, support.PROGRAM, *self.train_arguments("run", 5), *self.joined(number, 2), "--transport", "mpi"]
+                for number in range(2))), [2, 2], timeout=60):
+            self.assertSays("the transport mpi is not there .* build Lockstep with -DLOCKSTEP_MPI=ON", result.err)
         for result in self.finish(self.start((1, 1), 5, more=["--transport", "mpi"]), [2, 2], timeout=60):
             self.assertSays("number 0 of 1, but this is machine [01] of 2: start all by one mpirun", result.err)
         for result in self.finish(self.cluster.start(*(
