@@ -13,7 +13,7 @@ class Layers(unittest.TestCase):
     def found(self, files):
         """What the check says of a tree of these files; empty: it passes."""
         with tempfile.TemporaryDirectory() as root:
-            for layer in ("base", "device", "sim", "kernels", "strategy", "text"):
+            for layer in ("base", "arena", "device", "sim", "kernels", "strategy", "text"):
                 (pathlib.Path(root) / "src" / layer).mkdir(parents=True)
             for name, content in files.items():
                 path = pathlib.Path(root) / name
@@ -41,8 +41,8 @@ class Layers(unittest.TestCase):
                       self.found({"src/device/a.cpp": "#include <lockstep/sim.h>"}))
 
     def test_a_header_of_a_layer_beside_is_found(self):
-        self.assertIn("device may not use kernels/loops.h",
-                      self.found({"src/device/a.h": '#include "kernels/loops.h"'}))
+        self.assertIn("device may not use arena/seats.h",
+                      self.found({"src/device/a.h": '#include "arena/seats.h"'}))
 
     def test_a_public_header_that_points_up_is_found(self):
         self.assertIn("include/lockstep/device.h: device may not use lockstep/mirrored.h",
