@@ -48,12 +48,12 @@ void expect_equal(const std::vector<Tensor>& inputs,
 }
 
 TEST(ModelProducts, ALinearLayerHasThemFromOurLoops) {
-  if (!lockstep::kernels::products::loops()) GTEST_SKIP() << "this CPU has no wide vectors";
   torch::manual_seed(1);
   const Tensor x = torch::randn({32, 300}), weight = torch::randn({200, 300});
   const Tensor ours = lockstep::kernels::product(x, weight.t());
   EXPECT_TRUE(torch::equal(in_scope([&] { return torch::linear(x, weight); }), ours));
-  EXPECT_FALSE(torch::equal(torch::linear(x, weight), ours));  // LibTorch rounds in another order
+  // LibTorch rounds in another order.
+  EXPECT_NE(torch::equal(torch::linear(x, weight), ours), !!lockstep::kernels::products::loops());
 }
 
 TEST(ModelProducts, LayersAndTheirGradientsAreWhatLibTorchMakes) {
