@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "collective/machine_meeting.h"
 #include "machines/thread_machines.h"
 #include "scale_profile.h"
 #include "ssd.h"
@@ -71,11 +72,11 @@ std::tuple<Tensors...> rows_of(const std::tuple<Tensors...>& batch, std::int64_t
       batch);
 }
 
-/// Counts what a machine says to all.
+/// Counts what a machine says to all, and what it sends of buffers.
 class Counting : public Machines {
  public:
   explicit Counting(std::shared_ptr<Machines> inner) : inner_(std::move(inner)) {}
-  std::int64_t rounds = 0, bytes = 0;
+  std::int64_t rounds = 0, bytes = 0, buffers = 0;
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
@@ -88,6 +89,7 @@ class Counting : public Machines {
   }
   std::unique_ptr<Transfer> send(int to, std::uint32_t tag,
                                  std::span<const std::byte> out) override {
+    if (tag == lockstep::collective::kSpreadTag) buffers += std::ssize(out);
     return inner_->send(to, tag, out);
   }
   std::unique_ptr<Transfer> receive(int from, std::uint32_t tag, std::span<std::byte> in) override {
@@ -105,6 +107,7 @@ class Counting : public Machines {
 struct Said {
   double rounds = 0;
   double of_machine = 0, of_device = 0;  // bytes
+  double buffers = 0;                    // bytes that a machine of kGroup devices sends of them
 };
 
 template <class Model>
@@ -134,10 +137,12 @@ Said said_by(int devices) {
         };
         step();  // the first compares weights
         const std::int64_t rounds = machine->rounds, bytes = machine->bytes;
+        const std::int64_t buffers = machine->buffers;
         step();
         if (rank == 0)
           said = {static_cast<double>(machine->rounds - rounds),
-                  static_cast<double>(machine->bytes - bytes), 0};
+                  static_cast<double>(machine->bytes - bytes), 0,
+                  static_cast<double>(machine->buffers - buffers)};
       } catch (...) {
         thrown[static_cast<std::size_t>(rank)] = std::current_exception();
       }
@@ -154,7 +159,10 @@ template <class Model>
 Said said_in_a_step(double squares) {
   const Said one = said_by<Model>(1), two = said_by<Model>(2);
   const double of_device = two.of_machine - one.of_machine;
-  return {one.rounds, std::max(one.of_machine - of_device - squares / 2, 0.0), of_device};
+  // To one other machine went half of what each of its devices has, and half of the means.
+  const double buffers = one.buffers + (kGroup - 1) * (two.buffers - one.buffers);
+  return {one.rounds, std::max(one.of_machine - of_device - squares / 2, 0.0), of_device,
+          2 * buffers};
 }
 
 struct Batches {
@@ -201,9 +209,11 @@ void run(const std::string& name, const Batches& batches, const Talk& talk,
       const StepTime fast = step_time(plan, cluster, times);
       // The first machine hears every machine and tells all of them everything.
       const double all = squares + machines * (said.of_machine + kGroup * said.of_device);
-      const double talked = machines == 1 ? 0
-                                          : said.rounds * (talk.base + talk.each * machines) +
-                                                (machines - 1) * all / talk.bytes_per_second;
+      const double talked =
+          machines == 1 ? 0
+                        : said.rounds * (talk.base + talk.each * machines) +
+                              ((machines - 1) * all + said.buffers * (machines - 1) / machines) /
+                                  talk.bytes_per_second;
       const double best = fast.total + talked;
       const double samples = static_cast<double>(rows * towers) / best;
       if (machines == 1) alone = samples;

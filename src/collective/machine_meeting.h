@@ -17,6 +17,7 @@ namespace lockstep::collective {
 inline constexpr std::uint32_t kCollectTag = 1;    ///< parts of arenas, for saving
 inline constexpr std::uint32_t kMoveTag = 2;       ///< between accelerators
 inline constexpr std::uint32_t kNeighbourTag = 4;  ///< what machines keep of each other
+inline constexpr std::uint32_t kSpreadTag = 5;     ///< buffers
 inline constexpr std::uint32_t kReduceTag = 1000;  ///< and the number of the bucket
 inline constexpr std::uint32_t kGatherTag = 2000000;
 

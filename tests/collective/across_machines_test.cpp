@@ -7,6 +7,7 @@
 #include <mutex>
 #include <set>
 
+#include "collective/spread_work.h"
 #include "machines/thread_machines.h"
 
 namespace across_machines_test {
@@ -124,6 +125,43 @@ TEST(AcrossMachines, NothingArrivesInTheParametersOnceAStepIsAborted) {
       machine.collective.abort();
     }
   });
+}
+
+TEST(AcrossMachines, SpreadWorkMakesOnEachMachineWhatOneMakesOfAllLists) {
+  const std::vector<arena::Layout> layouts{{.dtype = torch::kFloat32, .size = 7},
+                                           {.dtype = torch::kInt64, .size = 1},
+                                           {.dtype = torch::kFloat64, .size = 64}};
+  const auto list = [&](int number) {
+    TensorList flats;
+    for (const arena::Layout& layout : layouts)
+      flats.push_back((torch::arange(layout.size) * 3 + number).to(layout.dtype));
+    return flats;
+  };
+  std::atomic<std::int64_t> seen = 0;
+  const auto work = [&](const std::vector<TensorList>& lists) {  // the order counts
+    TensorList result;
+    for (std::size_t i = 0; i < lists.front().size(); ++i) {
+      seen += lists.front()[i].numel();
+      result.push_back(lists.front()[i].clone());
+      for (std::size_t k = 1; k < lists.size(); ++k) result.back().mul_(2).sub_(lists[k][i]);
+    }
+    return result;
+  };
+  const TensorList expected = work({list(0), list(1), list(2)});
+  const std::int64_t all = seen.exchange(0);
+  const std::vector<std::vector<TensorList>> mine{{list(0), list(1)}, {}, {list(2)}};
+  const auto machines = machines::threads(3);
+  std::vector<std::jthread> threads;
+  for (std::size_t rank = 0; rank < machines.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      const TensorList found = spread_work(*machines[rank], mine[rank], layouts, work);
+      ASSERT_EQ(found.size(), expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i)
+        EXPECT_TRUE(torch::equal(found[i], expected[i])) << rank;
+      EXPECT_TRUE(spread_work(*machines[rank], {}, layouts, work).empty());
+    });
+  threads.clear();
+  EXPECT_EQ(seen, all);  // each element once
 }
 
 }  // namespace across_machines_test
